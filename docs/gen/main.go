@@ -24,7 +24,7 @@ func main() {
 
 func write(folder string) error {
 	pages := map[string]string{
-		"findings.md": reference.FindingsPage(reference.Chapters()),
+		"findings.md": reference.FindingsPage(),
 		"catalogs.md": reference.CatalogsPage(catalog.Names()),
 	}
 	packages, err := packagesPage()

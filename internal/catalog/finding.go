@@ -31,49 +31,18 @@ const (
 
 // Docs documents every finding of the catalog.
 func (c *Catalog) Docs() []finding.Doc {
-	all := []finding.Doc{
-		finding.NewDoc(idUnknownKey, finding.Error,
-			"The controller does not read the annotation, which is most likely a typo of the suggested "+
-				"one. quayctl lint reports an error, admission by default a warning, because a newer release "+
-				"of the controller may read it."),
-		finding.NewDoc(idInvalidValue, finding.Error,
-			"The controller cannot parse the value, or misreads it. If it ignores the value without harm, "+
-				"the finding is a warning."),
-		finding.NewDoc(idUnknownPort, finding.Warning, "The annotation is for a port that the Service does not have."),
-		finding.NewDoc(idRequirement, finding.Error,
-			"The annotation requires another one, or a field of the Service, or must not be combined with "+
-				"it. If it only has no effect, the finding is a warning."),
-		finding.NewDoc(idChanged, finding.Error,
-			"The value must not change once there is a load balancer. If the controller ignores the "+
-				"change, the finding is a warning."),
-		finding.NewDoc(idDeprecated, finding.Warning, "The controller's authors have deprecated the annotation."),
-		finding.NewDoc(idShadowed, finding.Warning,
-			"The annotation is an alias of another one that is also set, and is not read."),
-		finding.NewDoc(idNotOwned, finding.Warning,
-			"The annotation has no effect, because the controller does not act on the Service."),
-	}
-	if c.Own {
-		for i, d := range all {
-			if own, differs := ownDocs[d.ID]; differs {
-				all[i] = own
-			}
-		}
-	}
-	if c.contents().portForms {
-		all = append(all,
-			finding.NewDoc(idPortForm, finding.Error, "An annotation of the whole load balancer was written for a single port."),
-			finding.NewDoc(idAmbiguousPort, finding.Error,
-				"An annotation sets a listener by its port's number and another one by its name. Remove "+
-					"one of the two, even if the values are equal."),
-		)
-	}
-	used := c.usedIDs()
+	known, used := finding.Docs(), c.usedIDs()
 	var docs []finding.Doc
-	for _, d := range all {
-		if !c.Own || used[d.ID] {
-			d.ID = c.ID(d.ID)
-			docs = append(docs, d)
+	for _, d := range known.Catalogs {
+		ofPorts := d.ID == idPortForm || d.ID == idAmbiguousPort
+		if ofPorts && !c.contents().portForms || c.Own && !used[d.ID] {
+			continue
 		}
+		if at := slices.IndexFunc(known.OwnCatalog, func(own finding.Doc) bool { return own.ID == d.ID }); c.Own && at >= 0 {
+			d = known.OwnCatalog[at]
+		}
+		d.ID = c.ID(d.ID)
+		docs = append(docs, d)
 	}
 	for _, d := range c.contents().Findings {
 		docs = append(docs, finding.Doc{ID: c.ID(d.ID), Severity: finding.Error, Help: d.Help})
@@ -82,19 +51,6 @@ func (c *Catalog) Docs() []finding.Doc {
 		docs = append(docs, finding.Doc{ID: c.ID(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	return docs
-}
-
-// ownDocs documents the findings that are different for the catalog of Quaymaster's own controller.
-var ownDocs = map[string]finding.Doc{
-	idUnknownKey: finding.NewDoc(idUnknownKey, finding.Error,
-		"The controller has no such annotation, which is most likely a typo of the suggested one."),
-	idInvalidValue: finding.NewDoc(idInvalidValue, finding.Error,
-		"The value is not of the annotation's type, or out of range. Nothing is trimmed, clamped or silently "+
-			"defaulted."),
-	idUnknownPort: finding.NewDoc(idUnknownPort, finding.Error,
-		"The suffix of the annotation is neither the number nor the name of a port of the Service. A suffix of "+
-			"digits is a number."),
-	idChanged: finding.NewDoc(idChanged, finding.Error, "An immutable value changed."),
 }
 
 // usedIDs returns which of the usual findings the catalog can have.

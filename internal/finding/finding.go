@@ -51,18 +51,3 @@ type Finding struct {
 	// Old is true if the same check failed on the same value of the object before the update.
 	Old bool
 }
-
-// Doc documents a finding id.
-type Doc struct {
-	// ID is the finding's.
-	ID string
-	// Severity is that of a finding that an update introduces.
-	Severity Severity
-	// Help describes in a sentence or two when the finding occurs.
-	Help string
-}
-
-// NewDoc returns the documentation of a finding id.
-func NewDoc(id string, severity Severity, help string) Doc {
-	return Doc{ID: id, Severity: severity, Help: help}
-}

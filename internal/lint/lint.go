@@ -24,16 +24,6 @@ const (
 	idManifest = "manifest-invalid"
 )
 
-// Docs documents the findings that only occur in manifests.
-func Docs() []finding.Doc {
-	return []finding.Doc{{
-		ID: idManifest, Severity: finding.Error,
-		Help: "A field is unknown, is set twice or has a value of the wrong type, so kubectl or the API server " +
-			"rejects the manifest. The usual cause is an annotation value without quotes: it must be a string even if it " +
-			"looks like a number or a boolean.",
-	}}
-}
-
 // Wanted reports whether the linter uses manifests of a kind.
 func Wanted(apiVersion, kind string) bool {
 	switch kind {

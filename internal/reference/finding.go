@@ -6,32 +6,10 @@ import (
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/lint"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
-	"quaymaster.dev/internal/volume"
 )
 
 // findingsPage is the page with the findings that do not belong to a catalog.
 const findingsPage = "docs/reference/findings.md"
-
-// Chapter holds the findings about one topic.
-type Chapter struct {
-	Title string
-	Rules []finding.Doc
-}
-
-// Chapters returns all findings except for those of catalogs.
-func Chapters() []Chapter {
-	return []Chapter{
-		{"Services under policies", policy.Docs()},
-		{"Policies", policy.DefinitionDocs()},
-		{"PersistentVolumes", volume.ZoneDocs()},
-		{"PersistentVolumeClaims", volume.GrowthDocs()},
-		{"Webhooks that cannot read what they need", review.Docs()},
-		{"Manifests, before any cluster sees them", lint.Docs()},
-	}
-}
 
 // Finding describes a finding's id.
 type Finding struct {
@@ -59,24 +37,18 @@ func FindFinding(id string) (f Finding, found bool) {
 // findings returns the findings of all chapters, and of the wanted catalogs.
 func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	var all []Finding
-	for _, chapter := range Chapters() {
-		all = append(all, chapter.findings(findingsPage)...)
+	add := func(about string, docs []finding.Doc, page string) {
+		for _, d := range docs {
+			all = append(all, Finding{ID: d.ID, Severity: d.Severity, About: about, Help: d.Help, Page: page + "#" + d.ID})
+		}
+	}
+	for _, chapter := range finding.Docs().Chapters {
+		add(chapter.Title, chapter.Findings, findingsPage)
 	}
 	for _, name := range catalog.Names() {
 		if c, _ := catalog.Find(name); wanted(c) {
-			about := Chapter{"Services of type LoadBalancer of " + c.Title, c.Docs()}
-			all = append(all, about.findings("docs/reference/"+PageFile(c))...)
+			add("Services of type LoadBalancer of "+c.Title, c.Docs(), "docs/reference/"+PageFile(c))
 		}
-	}
-	return all
-}
-
-func (c Chapter) findings(page string) []Finding {
-	var all []Finding
-	for _, r := range c.Rules {
-		all = append(all, Finding{
-			ID: r.ID, Severity: r.Severity, About: c.Title, Help: r.Help, Page: page + "#" + r.ID,
-		})
 	}
 	return all
 }

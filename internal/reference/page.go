@@ -48,16 +48,16 @@ func Page(c *catalog.Catalog) string {
 }
 
 // FindingsPage returns the reference of the findings that do not belong to a catalog, in Markdown.
-func FindingsPage(chapters []Chapter) string {
+func FindingsPage() string {
 	var page strings.Builder
 	fmt.Fprint(&page, "# Findings\n\n"+notice+
 		"The findings of Quaymaster. Ids are stable: metrics, the API server's audit log and machine-readable\n"+
 		"output refer to them. The severity applies to a mistake that a request introduces: an existing mistake is\n"+
 		"a warning, and the enforcement of a policy determines the severity of its findings. Findings about\n"+
 		"annotations are on the pages of [their catalogs](catalogs.md).\n")
-	for _, c := range chapters {
+	for _, c := range finding.Docs().Chapters {
 		fmt.Fprintf(&page, "\n## %s\n", c.Title)
-		for _, r := range c.Rules {
+		for _, r := range c.Findings {
 			page.WriteString(section(r))
 		}
 	}

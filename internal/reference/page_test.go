@@ -11,7 +11,7 @@ import (
 // pages returns all generated pages by name.
 func pages() map[string]string {
 	all := map[string]string{
-		"catalogs": CatalogsPage(catalog.Names()), "findings": FindingsPage(Chapters()),
+		"catalogs": CatalogsPage(catalog.Names()), "findings": FindingsPage(),
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)

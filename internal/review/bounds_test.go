@@ -2,11 +2,13 @@ package review_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/test/builder"
 )
 
@@ -40,6 +42,34 @@ func TestFindingsOfAListAreBounded(t *testing.T) {
 		svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 		if n := len(own.Parse(svc).Validate()); n != 100 {
 			t.Errorf("%d findings of %.20s…, want 100", n, ranges)
+		}
+	}
+}
+
+// The documentation of what is too large names the limits.
+func TestLimitsAreDocumented(t *testing.T) {
+	const many = 10_000
+	svc := builder.Service()
+	for i := range many {
+		builder.Annotation(fmt.Sprintf("load-balancer.hetzner.cloud/key-%d", i), "x")(svc)
+	}
+	svc.Spec.Ports = make([]corev1.ServicePort, many)
+	svc.Spec.LoadBalancerSourceRanges, svc.Spec.ExternalIPs = make([]string, many), make([]string, many)
+	help := map[string]string{}
+	for _, chapter := range finding.Docs().Chapters {
+		for _, d := range chapter.Findings {
+			help[d.ID] = d.Help
+		}
+	}
+	findings := reviewer(t, "hcloud").Review(nil, svc, nil)
+	if len(findings) != 4 {
+		t.Errorf("%d findings, want 4", len(findings))
+	}
+	most := regexp.MustCompile("at most ([0-9]+ [a-z]+)")
+	for _, f := range findings {
+		limit := most.FindStringSubmatch(f.Message)
+		if len(limit) < 2 || !strings.Contains(help[f.ID], "more than "+limit[1]) {
+			t.Errorf("%s: %q is not the limit in %q", f.ID, f.Message, help[f.ID])
 		}
 	}
 }

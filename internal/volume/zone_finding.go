@@ -19,31 +19,6 @@ const (
 
 const volumeHandle = "spec.csi.volumeHandle"
 
-// ZoneDocs documents the findings about the zones of PersistentVolumes.
-func ZoneDocs() []finding.Doc {
-	return []finding.Doc{
-		{
-			ID: idZoneLabelInvalid, Severity: finding.Error,
-			Help: "The zone label that a provisioner set on the PersistentVolume has an empty element, so it cannot " +
-				"be turned into a node affinity.",
-		},
-		{
-			ID: idVolumeNotFound, Severity: finding.Error,
-			Help: "The cloud has no volume with this id, so no pod could ever use the PersistentVolume.",
-		},
-		{
-			ID: idLabelOverwritten, Severity: finding.Warning,
-			Help: "A topology label of the PersistentVolume differed from the value in the cloud and was replaced.",
-		},
-		{
-			ID: idZoneUnavailable, Severity: finding.Warning,
-			Help: "The cloud did not return a usable response in time. The PersistentVolume is admitted unchanged. " +
-				"Quaymaster's cloud-controller-manager, where it runs, adds labels and node affinity when the cloud " +
-				"responds.",
-		},
-	}
-}
-
 // NotFound returns the finding for a volume that does not exist in the cloud.
 func NotFound(pv *corev1.PersistentVolume) finding.Finding {
 	return finding.Finding{

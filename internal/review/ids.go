@@ -1,0 +1,22 @@
+package review
+
+// The ids of the findings about what Quaymaster can do rather than about objects. Docs, metrics and users refer to them:
+// they must not change.
+const (
+	// IDDefaultsUnavailable: a Service is admitted without its defaults.
+	IDDefaultsUnavailable = "defaults-unavailable"
+	// IDPoliciesUnavailable: a Service is validated without policies.
+	IDPoliciesUnavailable = "policies-unavailable"
+	// IDPolicyOthersUnavailable: a policy is validated without other policies.
+	IDPolicyOthersUnavailable = "policy-others-unavailable"
+	// IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges and IDTooManyExternalIPs: a load balancer is too large
+	// to be validated.
+	IDTooManyAnnotations  = "too-many-annotations"
+	IDTooManyPorts        = "too-many-ports"
+	IDTooManySourceRanges = "too-many-source-ranges"
+	IDTooManyExternalIPs  = "too-many-external-ips"
+	// IDTooLarge: an object of any kind is too large to be read. The API server stores none of that size.
+	IDTooLarge = "too-large"
+	// IDProbe: a load balancer has the probe annotation, which is always refused.
+	IDProbe = "probe"
+)
