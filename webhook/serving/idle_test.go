@@ -36,18 +36,18 @@ func TestIdleConnectionsOutliveThoseOfAPIServers(t *testing.T) {
 	certificate := httptest.NewTLSServer(http.NotFoundHandler())
 	defer certificate.Close()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(Options{
-			TLS: &tls.Config{Certificates: certificate.TLS.Certificates}, Timeout: 10 * time.Second, MaxConnections: 10,
+		listener := pipes{make(chan net.Conn)}
+		server, err := New(t.Context(), listener, Options{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+			TLS:     &tls.Config{Certificates: certificate.TLS.Certificates}, Timeout: 10 * time.Second, MaxConnections: 10,
 			Registerer: prometheus.NewRegistry(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.Register("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-		listener := pipes{make(chan net.Conn)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- server.serve(ctx, listener) }()
+		go func() { done <- server.Start(ctx) }()
 
 		dials := 0
 		client := &http.Client{Transport: &http.Transport{

@@ -2,10 +2,12 @@ package serving
 
 import (
 	"context"
-	"log/slog"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quaymaster.dev/internal/connections"
 )
@@ -20,16 +22,14 @@ const (
 	answerTimeout = 40 * time.Second
 )
 
-// Plain returns the server of a port for probes or metrics, whose clients are not known either, and its listener.
-func Plain(ctx context.Context, l net.Listener, handler http.Handler) (*http.Server, *connections.Bound) {
+// Plain returns the server of a port for probes or metrics, whose clients are not known either. Without a TLS
+// configuration, it serves HTTP.
+func Plain(ctx context.Context, name string, l net.Listener, handler http.Handler, config *tls.Config) *manager.Server {
 	bound := connections.NewBound(l, plainConnections, func() {})
-	return &http.Server{
-		Handler:           handler,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnState:         bound.Observe,
-		ErrorLog:          slog.NewLogLogger(some(ctx), slog.LevelInfo),
-		ReadHeaderTimeout: plainTimeout, ReadTimeout: plainTimeout, WriteTimeout: answerTimeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-	}, bound
+	server := newServer(ctx, bound, handler)
+	server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout = plainTimeout, plainTimeout, answerTimeout
+	if config == nil {
+		return &manager.Server{Name: name, Server: server, Listener: bound}
+	}
+	return &manager.Server{Name: name, Server: server, Listener: tls.NewListener(bound, config)}
 }

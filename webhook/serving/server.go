@@ -1,25 +1,22 @@
-// Package serving is the HTTPS server of the webhooks. It takes the place of controller-runtime's, whose timeouts,
-// number of connections and client authentication cannot be configured as a server needs them that every pod of a
-// cluster can reach.
+// Package serving configures the servers of the webhooks, of their probes and of their metrics, for a manager to run. It
+// takes the place of controller-runtime's webhook server, whose timeouts, number of connections and client authentication
+// cannot be configured as a server needs them that every pod of a cluster can reach.
 package serving
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quaymaster.dev/internal/connections"
 )
@@ -34,10 +31,10 @@ const (
 	stopTimeout = time.Minute
 )
 
-// Options configures a Server; all fields but Clients are required.
+// Options configures the server of the webhooks; all fields but Clients are required.
 type Options struct {
-	// Address is the host and port to listen on.
-	Address string
+	// Handler serves the webhooks.
+	Handler http.Handler
 	// TLS provides the certificate.
 	TLS *tls.Config
 	// Clients authenticates the callers; nil admits every caller.
@@ -50,132 +47,69 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Server serves the webhooks. It implements the interface of controller-runtime's server, so that the manager starts it
-// before the caches and stops it after them.
-type Server struct {
-	o       Options
-	mux     *http.ServeMux
-	open    atomic.Pointer[connections.Bound]
-	evicted prometheus.Counter
-	// rejected counts handshakes without a valid client certificate.
-	rejected prometheus.Counter
-	started  atomic.Bool
-}
-
-var _ ctrlwebhook.Server = (*Server)(nil)
-
-// New returns a Server that Start runs.
-func New(o Options) (*Server, error) {
-	s := &Server{o: o, mux: http.NewServeMux()}
-	s.evicted = prometheus.NewCounter(prometheus.CounterOpts{
+// New returns the server of the webhooks. A manager starts it before the caches and stops it after them.
+func New(ctx context.Context, l net.Listener, o Options) (*manager.Server, error) {
+	evicted := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quaymaster_webhook_evicted_connections_total",
 		Help: "Connections to the webhooks that were closed to make room for others.",
 	})
-	s.rejected = prometheus.NewCounter(prometheus.CounterOpts{
+	rejected := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quaymaster_webhook_rejected_clients_total",
 		Help: "Connections to the webhooks without a valid client certificate.",
 	})
+	bound := connections.NewBound(l, o.MaxConnections, evicted.Inc)
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quaymaster_webhook_open_connections",
 		Help: "Open connections to the webhooks.",
-	}, func() float64 {
-		if bound := s.open.Load(); bound != nil {
-			return float64(bound.Len())
-		}
-		return 0
-	})
-	for _, c := range []prometheus.Collector{s.rejected, s.evicted, open} {
+	}, func() float64 { return float64(bound.Len()) })
+	for _, c := range []prometheus.Collector{rejected, evicted, open} {
 		if err := o.Registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	return s, nil
-}
-
-// Register adds a webhook. Unlike controller-runtime, it adds no metrics to those of the handler.
-func (s *Server) Register(path string, hook http.Handler) { s.mux.Handle(path, hook) }
-
-// WebhookMux returns the paths that were registered.
-func (s *Server) WebhookMux() *http.ServeMux { return s.mux }
-
-// NeedLeaderElection returns false because every replica serves.
-func (s *Server) NeedLeaderElection() bool { return false }
-
-// StartedChecker returns a check that fails until the server listens. It opens no connection: a client certificate may
-// be required, and a handshake every few seconds would be most of what an idle process does.
-func (s *Server) StartedChecker() healthz.Checker {
-	return func(*http.Request) error {
-		if !s.started.Load() {
-			return errors.New("webhook server has not been started yet")
-		}
-		return nil
-	}
-}
-
-// Start serves until the context ends and the requests in flight have been answered.
-func (s *Server) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.o.Address)
-	if err != nil {
-		return fmt.Errorf("serve webhooks: %w", err)
-	}
-	return s.serve(ctx, listener)
-}
-
-func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	config := s.o.TLS.Clone()
+	config := o.TLS.Clone()
 	// API servers do not resume sessions.
 	config.SessionTicketsDisabled = true
-	if s.o.Clients != nil {
-		s.o.Clients.configure(config, s.rejected.Inc)
+	if o.Clients != nil {
+		o.Clients.configure(config, rejected.Inc)
 	}
 	// Requests are answered even if the server is about to stop; they have their own timeouts.
-	base := context.WithoutCancel(ctx)
-	bound := connections.NewBound(listener, s.o.MaxConnections, s.evicted.Inc)
-	s.open.Store(bound)
-	server := &http.Server{
-		Handler:     s.bounded(s.mux),
-		BaseContext: func(net.Listener) context.Context { return base },
+	server := newServer(context.WithoutCancel(ctx), bound, o.limited())
+	// The handshake has this time, too.
+	server.WriteTimeout = o.Timeout
+	// What one connection can make the server hold.
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: 50, MaxReceiveBufferPerConnection: 1 << 17, MaxReceiveBufferPerStream: 1 << 16,
+	}
+	return &manager.Server{
+		Name: "webhooks", Server: server, Listener: tls.NewListener(bound, config), ShutdownTimeout: new(stopTimeout),
+	}, nil
+}
+
+// newServer returns what the servers of all ports have in common.
+func newServer(ctx context.Context, bound *connections.Bound, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnState:   bound.Observe,
 		ErrorLog:    slog.NewLogLogger(some(ctx), slog.LevelInfo),
 		// This time begins with the handshake, and API servers open connections for later. Connections with slow headers
 		// are closed when others need room.
 		ReadHeaderTimeout: idleTimeout,
-		// The handshake has this time, too.
-		WriteTimeout:   s.o.Timeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		// What one connection can make the server hold.
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 50, MaxReceiveBufferPerConnection: 1 << 17, MaxReceiveBufferPerStream: 1 << 16,
-		},
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(base, stopTimeout)
-		defer cancel()
-		stopped <- server.Shutdown(ctx)
-	})
-	defer stop()
-	s.started.Store(true)
-	err := server.Serve(tls.NewListener(bound, config))
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve webhooks: %w", err)
-	}
-	if err := <-stopped; err != nil {
-		return fmt.Errorf("stop serving webhooks: %w", err)
-	}
-	return nil
 }
 
-// bounded gives bodies a deadline. A body that takes longer to arrive leaves no time for the response. The deadline of
+// limited gives bodies a deadline. A body that takes longer to arrive leaves no time for the response. The deadline of
 // http.Server begins before the first request of a connection does.
-func (s *Server) bounded(next http.Handler) http.Handler {
+func (o Options) limited() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout / 2)); err != nil {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(o.Timeout / 2)); err != nil {
 			// The connection is closed.
 			return
 		}
-		next.ServeHTTP(w, r)
+		o.Handler.ServeHTTP(w, r)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"quaymaster.dev/internal/connections"
 	"quaymaster.dev/test/authority"
 )
 
@@ -24,9 +25,25 @@ const timeout = 400 * time.Millisecond
 
 // running is a running server on loopback.
 type running struct {
-	*Server
-	address string
-	client  *tls.Config
+	registry *prometheus.Registry
+	address  string
+	client   *tls.Config
+}
+
+// open returns the number of open connections, as in the metric.
+func (r *running) open(t *testing.T) int {
+	t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "quaymaster_webhook_open_connections" {
+			return int(family.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	t.Fatal("no metric of open connections")
+	return 0
 }
 
 func start(t *testing.T, timeout time.Duration, maximum int, handler http.HandlerFunc) *running {
@@ -41,21 +58,23 @@ func start(t *testing.T, timeout time.Duration, maximum int, handler http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{
-		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}},
-		Timeout: timeout, MaxConnections: maximum, Registerer: prometheus.NewRegistry(),
-	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Register("/hook", handler)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	mux, registry := http.NewServeMux(), prometheus.NewRegistry()
+	mux.Handle("/hook", handler)
+	s, err := New(t.Context(), listener, Options{
+		Handler: mux,
+		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}},
+		Timeout: timeout, MaxConnections: maximum, Registerer: registry,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.serve(ctx, listener) }()
+	go func() { done <- s.Start(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -64,7 +83,7 @@ func start(t *testing.T, timeout time.Duration, maximum int, handler http.Handle
 	})
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Cert)
-	return &running{s, listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}}
+	return &running{registry, listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}}
 }
 
 func (r *running) dial(t *testing.T) *tls.Conn {
@@ -154,7 +173,7 @@ func TestIdleTimeout(t *testing.T) {
 				// Longer than a request may take to arrive: that deadline does not apply between requests.
 				time.Sleep(timeout)
 			}
-			if n := r.open.Load().Len(); n != 1 || reused != 1 {
+			if n := r.open(t); n != 1 || reused != 1 {
 				t.Errorf("%d connections, %d used again, want the first one to be", n, reused)
 			}
 		})
@@ -186,9 +205,11 @@ func TestPlain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, bound := Plain(t.Context(), l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}))
+	server := Plain(t.Context(), "probes", l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}), nil)
+	bound, _ := server.Listener.(*connections.Bound)
+	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(bound) }()
+	go func() { done <- server.Start(ctx) }()
 	for range plainConnections + 50 {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -207,8 +228,10 @@ func TestPlain(t *testing.T) {
 	if n := bound.Len(); n > plainConnections {
 		t.Errorf("%d connections", n)
 	}
-	_ = server.Close()
-	<-done
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // While an attacker holds every connection, others are served, and no more connections than allowed are open.
@@ -241,7 +264,7 @@ func TestServedDuringAttack(t *testing.T) {
 		response.Body.Close()
 		client.CloseIdleConnections()
 	}
-	if n := r.open.Load().Len(); n > maximum {
+	if n := r.open(t); n > maximum {
 		t.Errorf("%d open connections", n)
 	}
 }

@@ -95,7 +95,9 @@ func (o *webhookOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.portsAreFree(ctx); err != nil {
+	listeners, err := o.listen(ctx)
+	defer listeners.close()
+	if err != nil {
 		return err
 	}
 	// The servers take their logger from the context, and anybody can cause lines of theirs.
@@ -103,7 +105,7 @@ func (o *webhookOptions) run(ctx context.Context) error {
 	draining := &drain{delay: o.shutdownDelay}
 	ctx, cancel := draining.serving(ctx)
 	defer cancel()
-	mgr, err := o.manager(ctx, cfg, dynamicAPI, source, known, draining)
+	mgr, err := o.manager(ctx, cfg, dynamicAPI, source, known, draining, listeners)
 	if err != nil {
 		return err
 	}
@@ -114,18 +116,19 @@ func (o *webhookOptions) run(ctx context.Context) error {
 // manager sets up everything that runs.
 func (o *webhookOptions) manager(
 	ctx context.Context, cfg *rest.Config, api dynamic.Interface, source certs.Source, known *facts, draining *drain,
+	listeners ports,
 ) (ctrl.Manager, error) {
-	server, clients, err := o.server(source)
+	webhooks, err := o.handler(known, draining)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.register(server, known, draining); err != nil {
+	server, clients, err := o.server(ctx, listeners.webhooks, source, webhooks)
+	if err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		// Nothing is read through the manager's client; with an empty scheme none of its caches can start.
-		Scheme:        runtime.NewScheme(),
-		WebhookServer: server,
+		Scheme: runtime.NewScheme(),
 		// See addHealth and addMetrics.
 		HealthProbeBindAddress: off,
 		Metrics:                metricsserver.Options{BindAddress: off},
@@ -151,14 +154,17 @@ func (o *webhookOptions) manager(
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return mgr, errors.Join(
-		o.addMetrics(ctx, mgr, source, known.api),
+		mgr.Add(server),
+		o.addMetrics(ctx, mgr, listeners.metrics, source, known.api),
 		mgr.Add(prompt{source}),
 		mgr.Add(prompt{trust}),
 		mgr.Add(prompt{manager.RunnableFunc(known.run)}),
-		// GetWebhookServer also makes the manager start the server.
-		o.addHealth(ctx, mgr, []health.Check{
+		o.addHealth(ctx, mgr, listeners.health, []health.Check{
 			{Name: "ending", Check: draining.check},
-			{Name: "webhooks", Check: withCertificate(source, mgr.GetWebhookServer().StartedChecker())},
+			{Name: "webhooks", Check: func(*http.Request) error {
+				_, err := source.GetCertificate(nil)
+				return err
+			}},
 			{Name: "certificate", Check: trust.Check},
 			{Name: "policies", Check: synced("policies and namespaces", known.policies.HasSynced)},
 			{Name: "storage-classes", Check: synced("storage classes", known.classes.hasSynced)},
@@ -167,8 +173,8 @@ func (o *webhookOptions) manager(
 }
 
 // addHealth serves the probes. The manager's own endpoint would neither log nor respond which check failed and why.
-func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, ready []health.Check) error {
-	if o.healthAddress == off {
+func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, l net.Listener, ready []health.Check) error {
+	if l == nil {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
@@ -176,27 +182,13 @@ func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, ready 
 	mux.Handle("/healthz", health.NewHandler("healthz", logger, health.Ping()))
 	mux.Handle("/livez", health.NewHandler("livez", logger, health.Ping()))
 	mux.Handle("/readyz", health.NewHandler("readyz", logger, ready...))
-	return serve(ctx, mgr, "health probe", o.healthAddress, mux, nil)
-}
-
-// serve adds a server of HTTP to the manager, or of HTTPS with a TLS configuration.
-func serve(
-	ctx context.Context, mgr ctrl.Manager, name, address string, handler http.Handler, config *tls.Config,
-) error {
-	plain, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("serve %s: %w", name, err)
-	}
-	server, bound := serving.Plain(ctx, plain, handler)
-	var listener net.Listener = bound
-	if config != nil {
-		listener = tls.NewListener(bound, config)
-	}
-	return mgr.Add(&manager.Server{Name: name, Server: server, Listener: listener})
+	return mgr.Add(serving.Plain(ctx, "health probe", l, mux, nil))
 }
 
 // server returns the server of the webhooks and, with --client-ca-file, what authenticates its clients.
-func (o *webhookOptions) server(source certs.Source) (*serving.Server, *serving.Clients, error) {
+func (o *webhookOptions) server(
+	ctx context.Context, l net.Listener, source certs.Source, handler http.Handler,
+) (*manager.Server, *serving.Clients, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	certs.ServerOptions(source, o.http2)(config)
 	var clients *serving.Clients
@@ -208,9 +200,9 @@ func (o *webhookOptions) server(source certs.Source) (*serving.Server, *serving.
 			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
-	server, err := serving.New(serving.Options{
-		Address: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort)), TLS: config, Clients: clients,
-		Timeout: o.requestTimeout, MaxConnections: o.maxConnections, Registerer: legacyregistry.Registerer(),
+	server, err := serving.New(ctx, l, serving.Options{
+		Handler: handler, TLS: config, Clients: clients, Timeout: o.requestTimeout, MaxConnections: o.maxConnections,
+		Registerer: legacyregistry.Registerer(),
 	})
 	return server, clients, err
 }
@@ -253,26 +245,38 @@ func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, er
 	return &cfg, nil
 }
 
-// portsAreFree tries to listen on every address before the servers start, so that the error can name the flag.
-func (o *webhookOptions) portsAreFree(ctx context.Context) error {
-	for _, listener := range []struct{ flag, address string }{
-		{"--secure-port", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort))},
-		{"--health-probe-bind-address", o.healthAddress},
-		{"--metrics-bind-address", o.metricsAddress},
+// ports are the listeners of the servers; nil for those that are off.
+type ports struct{ webhooks, health, metrics net.Listener }
+
+func (p ports) close() {
+	for _, l := range []net.Listener{p.webhooks, p.health, p.metrics} {
+		if l != nil {
+			_ = l.Close() // its server may have closed it
+		}
+	}
+}
+
+// listen listens on every address.
+func (o *webhookOptions) listen(ctx context.Context) (p ports, err error) {
+	for _, listener := range []struct {
+		flag, address string
+		into          *net.Listener
+	}{
+		{"--secure-port", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort)), &p.webhooks},
+		{"--health-probe-bind-address", o.healthAddress, &p.health},
+		{"--metrics-bind-address", o.metricsAddress, &p.metrics},
 	} {
 		if listener.address == off {
 			continue
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listener.address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%s: %w; stop the process that listens there or choose a different port", listener.flag, err)
+			err = fmt.Errorf("%w; stop the process that listens there or choose a different port", err)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", listener.flag, err)
+			return p, fmt.Errorf("%s: %w", listener.flag, err)
 		}
-		if err := l.Close(); err != nil {
-			return fmt.Errorf("%s: %w", listener.flag, err)
-		}
+		*listener.into = l
 	}
-	return nil
+	return p, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"quaymaster.dev/certs"
 )
@@ -187,17 +185,6 @@ func (o *certOptions) source(api dynamic.Interface, configurations certs.Configu
 	return certs.NewCertManager(certs.CertManagerOptions{
 		Request: request, Managed: o.managed, API: api, Namespace: o.namespace, Clock: clock.RealClock{},
 	}), nil
-}
-
-// withCertificate runs a check only once there is a certificate to serve: without one, each TLS handshake of the check
-// would be logged as an error.
-func withCertificate(source certs.Source, check healthz.Checker) healthz.Checker {
-	return func(r *http.Request) error {
-		if _, err := source.GetCertificate(nil); err != nil {
-			return err
-		}
-		return check(r)
-	}
 }
 
 // webhookEvents returns a recorder of Events that works until the context ends. Events of webhook configurations, which

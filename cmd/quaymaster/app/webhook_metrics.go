@@ -14,24 +14,25 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"quaymaster.dev/certs"
+	"quaymaster.dev/webhook/serving"
 )
 
 // addMetrics serves the same registry as the controllers role, so that both have the same metrics of client-go. The
 // manager's own endpoint would serve controller-runtime's registry, which has fewer. Serving both registries would
 // duplicate the Go and process metrics.
 func (o *webhookOptions) addMetrics(
-	ctx context.Context, mgr ctrl.Manager, source certs.Source, api kubernetes.Interface,
+	ctx context.Context, mgr ctrl.Manager, l net.Listener, source certs.Source, api kubernetes.Interface,
 ) error {
-	if o.metricsAddress == off {
+	if l == nil {
 		return nil
 	}
 	handler := o.metricsHandler()
 	if !o.metricsSecure {
-		return serve(ctx, mgr, "metrics", o.metricsAddress, handler, nil)
+		return mgr.Add(serving.Plain(ctx, "metrics", l, handler, nil))
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	certs.ServerOptions(source, false)(config)
-	return serve(ctx, mgr, "metrics", o.metricsAddress, newAccess(api, handler), config)
+	return mgr.Add(serving.Plain(ctx, "metrics", l, newAccess(api, handler), config))
 }
 
 func (o *webhookOptions) metricsHandler() http.Handler {

@@ -2,11 +2,11 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook"
@@ -37,20 +37,21 @@ type served struct {
 // subresources are served in addition to the resource itself. A write of a Service's status can change annotations.
 var subresources = map[string]string{validateService: "status"}
 
-// register adds the webhooks to the server.
-func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, draining *drain) error {
+// handler serves all webhooks.
+func (o *webhookOptions) handler(known *facts, draining *drain) (http.Handler, error) {
 	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
 	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	mux := http.NewServeMux()
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
-		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
+		mux.Handle("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
 			Name: name, Resource: s.resource, Subresource: subresources[name], Admitter: s.admitter, Limit: limit,
 			Timeout: o.requestTimeout, Metrics: counters, Clock: clock.RealClock{},
 		})))
 	}
-	return nil
+	return mux, nil
 }
 
 func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[string]served {
