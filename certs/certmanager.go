@@ -16,12 +16,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// CertManagerOptions holds the dependencies of a CertManager; all of them are required.
+// CertManagerOptions holds the dependencies of a CertManager; all of them are required except Objects.
 type CertManagerOptions struct {
-	// Request describes the certificate.
-	Request Request
-	// Managed applies the request; otherwise others manage the objects of cert-manager, and only the Secret is used.
-	Managed bool
+	// Objects are the Issuers and Certificates to apply, each after those that it refers to. If there are none, others
+	// manage them, and only the Secret is used.
+	Objects []*unstructured.Unstructured
+	// Secret is the name of the Secret that cert-manager writes the serving certificate to.
+	Secret string
 	// API watches the Secret, and applies, reads and watches the objects of cert-manager.
 	API dynamic.Interface
 	// Namespace contains all of them.
@@ -55,7 +56,7 @@ func (c *CertManager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 	if cert := c.serving.Load(); cert != nil {
 		return cert, nil
 	}
-	missing := cmp.Or(c.waiting.String(), fmt.Sprintf("secret %q: %s", c.o.Request.Secret, &c.unusable))
+	missing := cmp.Or(c.waiting.String(), fmt.Sprintf("secret %q: %s", c.o.Secret, &c.unusable))
 	return nil, errors.New("waiting for cert-manager: " + missing)
 }
 
@@ -64,7 +65,7 @@ func (c *CertManager) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		secrets := c.o.API.Resource(secretsResource).Namespace(c.o.Namespace)
-		watchNamed(ctx, secrets, c.o.Request.Secret, func(secret *unstructured.Unstructured, err error) {
+		watchNamed(ctx, secrets, c.o.Secret, func(secret *unstructured.Unstructured, err error) {
 			if err != nil {
 				c.unusable.set(err.Error()) // the watch logs it, and retries
 			} else {
@@ -72,7 +73,7 @@ func (c *CertManager) Start(ctx context.Context) error {
 			}
 		})
 	})
-	if c.o.Managed {
+	if len(c.o.Objects) > 0 {
 		running.Go(func() { c.keepApplied(ctx) })
 	}
 	running.Wait()
@@ -94,13 +95,13 @@ func (c *CertManager) load(ctx context.Context, secret *unstructured.Unstructure
 	if err != nil {
 		if c.unusable.set(err.Error()) && old != nil {
 			logger.Info("The certificate in the Secret is unusable; the last one stays in use",
-				"secret", c.o.Request.Secret, "reason", err.Error(), "expires", old.Leaf.NotAfter)
+				"secret", c.o.Secret, "reason", err.Error(), "expires", old.Leaf.NotAfter)
 		}
 		return
 	}
 	c.unusable.set("")
 	if old == nil || !old.Leaf.Equal(pair.Leaf) {
 		c.serving.Store(pair)
-		logger.Info("Serving a new certificate", "secret", c.o.Request.Secret, "expires", pair.Leaf.NotAfter)
+		logger.Info("Serving a new certificate", "secret", c.o.Secret, "expires", pair.Leaf.NotAfter)
 	}
 }

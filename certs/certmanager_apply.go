@@ -3,18 +3,15 @@ package certs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
-	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 )
@@ -27,6 +24,24 @@ const (
 	applyEvery = 5 * time.Minute
 )
 
+var certManagerVersion = schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
+
+// ParseObject decodes an Issuer or Certificate of a namespace from JSON.
+func ParseObject(text, namespace string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON([]byte(text)); err != nil {
+		return nil, fmt.Errorf("must be an Issuer or Certificate in JSON: %w", err)
+	}
+	switch kind := object.GroupVersionKind(); {
+	case kind.GroupVersion() != certManagerVersion || kind.Kind != "Issuer" && kind.Kind != "Certificate":
+		return nil, fmt.Errorf("must be an Issuer or Certificate of %s; got %s", certManagerVersion, kind)
+	case object.GetName() == "" || object.GetNamespace() != namespace:
+		return nil, fmt.Errorf("must have a name and the namespace %q; got name %q and namespace %q",
+			namespace, object.GetName(), object.GetNamespace())
+	}
+	return object, nil
+}
+
 // keepApplied applies the objects at once when they change, and repeatedly. Unchanged objects are not written.
 func (c *CertManager) keepApplied(ctx context.Context) {
 	changed := newSignal()
@@ -34,8 +49,8 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 	defer watches.Wait()
 	// Without cert-manager there is nothing to watch.
 	watch := sync.OnceFunc(func() {
-		for _, object := range c.o.Request.objects() {
-			watches.Go(func() { changed.watch(ctx, c.resource(object), object.name) })
+		for _, object := range c.o.Objects {
+			watches.Go(func() { changed.watch(ctx, c.resource(object), object.GetName()) })
 		}
 	})
 	repeat(ctx, c.o.Clock, changed, func() time.Duration {
@@ -60,63 +75,59 @@ func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	}
 }
 
-// apply applies all objects, and describes the first problem; empty if there is none. While no certificate is served, it
-// is a problem that an object is not ready.
+// apply applies all objects, overwrites changes by others, and describes the first problem; empty if there is none. While
+// no certificate is served, it is a problem that an object is not ready.
 func (c *CertManager) apply(ctx context.Context) (applied bool, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	for _, w := range c.o.Request.objects() {
-		object, err := c.applyOne(ctx, w)
+	for _, wanted := range c.o.Objects {
+		object, err := c.resource(wanted).Apply(ctx, wanted.GetName(), wanted,
+			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if notServed(err) {
 			return false, "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed"
 		}
 		if err != nil {
-			return false, fmt.Sprintf("apply %s: %s", w, err)
+			return false, fmt.Sprintf("apply %s: %s", describe(wanted), err)
 		}
-		if c.serving.Load() == nil {
-			reason = cmp.Or(reason, w.unready(object))
+		if problem := unready(object); problem != "" && c.serving.Load() == nil {
+			reason = cmp.Or(reason, describe(wanted)+" "+problem)
 		}
 	}
 	return true, reason
 }
 
-func (c *CertManager) resource(w manifest) dynamic.ResourceInterface {
-	return c.o.API.Resource(certmanagerv1.SchemeGroupVersion.WithResource(strings.ToLower(w.kind) + "s")).Namespace(c.o.Namespace)
+func (c *CertManager) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
+	plural := strings.ToLower(object.GetKind()) + "s"
+	return c.o.API.Resource(certManagerVersion.WithResource(plural)).Namespace(c.o.Namespace)
 }
 
-// applyOne applies the object, overwrites changes by others, and returns its state.
-func (c *CertManager) applyOne(ctx context.Context, w manifest) (*unstructured.Unstructured, error) {
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": certmanagerv1.SchemeGroupVersion.String(), "kind": w.kind,
-		// Administrators find the objects, which do not belong to a Helm release, by the label.
-		"metadata": map[string]any{
-			"namespace": c.o.Namespace, "name": w.name, "labels": map[string]string{"app.kubernetes.io/managed-by": fieldManager},
-		},
-		"spec": w.spec,
-	})
-	if err != nil {
-		return nil, err
-	}
-	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
-	return c.resource(w).Patch(ctx, w.name, types.ApplyYAMLPatchType, body, options)
+func describe(object *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %q", strings.ToLower(object.GetKind()), object.GetName())
+}
+
+// conditioned has the conditions of an object of cert-manager.
+type conditioned struct {
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
 }
 
 // unready describes why the object is not ready; empty if it is.
-func (w manifest) unready(object *unstructured.Unstructured) string {
-	read, err := typed[certmanagerv1.Certificate](object) // issuers have the same conditions
+func unready(object *unstructured.Unstructured) string {
+	read, err := typed[conditioned](object)
 	if err != nil {
-		return fmt.Sprintf("read %s: %s", w, err)
+		return "cannot be read: " + err.Error()
 	}
 	for _, found := range read.Status.Conditions {
 		switch {
-		case found.Type != certmanagerv1.CertificateConditionReady:
-		case found.Status == cmmeta.ConditionTrue:
+		case found.Type != "Ready":
+		case found.Status == metav1.ConditionTrue:
 			return ""
 		default:
-			return fmt.Sprintf("%s is not ready: %s: %s", w, found.Reason, found.Message)
+			return fmt.Sprintf("is not ready: %s: %s", found.Reason, found.Message)
 		}
 	}
-	return fmt.Sprintf("%s has no status yet; check that cert-manager's controller is running", w)
+	return "has no status yet; check that cert-manager's controller is running"
 }
 
 // notServed reports whether an error means that the API server does not serve the kind: then it responds as to any

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,95 +15,32 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/keyutil"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/yaml"
 )
 
-var request = Request{Prefix: "qm", Secret: "qm-tls", Hosts: []string{"qm.system.svc", "10.0.0.1"}}
-
-// objectsYAML returns the objects of a request as YAML.
-func objectsYAML(t *testing.T, r Request) string {
-	t.Helper()
-	var all []string
-	for _, object := range r.objects() {
-		text, err := yaml.Marshal(object.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, "# "+object.String()+"\n"+string(text))
-	}
-	return strings.Join(all, "")
+// declared are the objects of a CertManager.
+var declared = []string{
+	`{"apiVersion":"cert-manager.io/v1","kind":"Issuer","metadata":{"namespace":"quaymaster-system","name":"qm-selfsigned"},"spec":{"selfSigned":{}}}`,
+	`{"apiVersion":"cert-manager.io/v1","kind":"Certificate","metadata":{"namespace":"quaymaster-system","name":"qm-ca"},"spec":{"isCA":true}}`,
+	`{"apiVersion":"cert-manager.io/v1","kind":"Certificate","metadata":{"namespace":"quaymaster-system","name":"qm"}}`,
 }
 
-func TestRequestObjects(t *testing.T) {
-	const authority = `# issuer "qm-selfsigned"
-selfSigned: {}
-# certificate "qm-ca"
-commonName: quaymaster.dev webhook authority
-duration: 87600h0m0s
-isCA: true
-issuerRef:
-  group: cert-manager.io
-  kind: Issuer
-  name: qm-selfsigned
-privateKey:
-  algorithm: ECDSA
-  rotationPolicy: Never
-  size: 256
-secretName: qm-ca
-usages:
-- cert sign
-# issuer "qm-ca"
-ca:
-  secretName: qm-ca
-`
-	const serving = `# certificate "qm"
-dnsNames:
-- qm.system.svc
-duration: 2160h0m0s
-ipAddresses:
-- 10.0.0.1
-issuerRef:
-  group: %s
-  kind: %s
-  name: %s
-privateKey:
-  algorithm: ECDSA
-  rotationPolicy: Always
-  size: 256
-renewBefore: 720h0m0s
-secretName: qm-tls
-usages:
-- digital signature
-- server auth
-`
-	tests := map[string]struct{ issuer, want string }{
-		"own authority":  {"", authority + fmt.Sprintf(serving, "cert-manager.io", "Issuer", "qm-ca")},
-		"cluster issuer": {"ClusterIssuer/internal", fmt.Sprintf(serving, "cert-manager.io", "ClusterIssuer", "internal")},
-		"foreign group": {
-			"pki.example.com/Authority/internal", fmt.Sprintf(serving, "pki.example.com", "Authority", "internal"),
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			r := request
-			if test.issuer != "" {
-				var err error
-				if r.Issuer, err = ParseIssuerRef(test.issuer); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(test.want, objectsYAML(t, r)); diff != "" {
-				t.Errorf("objects (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
+const tlsSecret = "qm-tls"
 
-func TestParseIssuerRefErrors(t *testing.T) {
-	for _, text := range []string{"internal", "/internal", "ClusterIssuer/", "a/b/c/d", "//"} {
-		want := fmt.Sprintf("must be kind/name or group/kind/name, such as ClusterIssuer/internal; got %q", text)
-		if _, err := ParseIssuerRef(text); err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
+func TestParseObjectErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":   "must be an Issuer or Certificate in JSON: ",
+		"{}": "must be an Issuer or Certificate in JSON: Object 'Kind' is missing in '{}'",
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"quaymaster-system","name":"qm"}}`: "must be an Issuer or Certificate of " +
+			"cert-manager.io/v1; got /v1, Kind=Secret",
+		`{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"qm"}}`: "must be an Issuer or Certificate of " +
+			"cert-manager.io/v1; got cert-manager.io/v1, Kind=ClusterIssuer",
+		`{"apiVersion":"cert-manager.io/v1","kind":"Issuer","metadata":{"namespace":"quaymaster-system"}}`: `must have a name and the namespace ` +
+			`"quaymaster-system"; got name "" and namespace "quaymaster-system"`,
+		`{"apiVersion":"cert-manager.io/v1","kind":"Issuer","metadata":{"namespace":"other","name":"qm"}}`: `must have a name and the ` +
+			`namespace "quaymaster-system"; got name "qm" and namespace "other"`,
+	} {
+		if _, err := ParseObject(text, system); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got  %v\nwant %s", text, err, want)
 		}
 	}
 }
@@ -118,8 +54,16 @@ func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var objects []*unstructured.Unstructured
+	for _, text := range declared {
+		object, err := ParseObject(text, system)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
 	return NewCertManager(CertManagerOptions{
-		Request: request, Managed: true, API: api, Namespace: system, Clock: testingclock.NewFakeClock(now),
+		Objects: objects, Secret: tlsSecret, API: api, Namespace: system, Clock: testingclock.NewFakeClock(now),
 	})
 }
 
@@ -194,7 +138,7 @@ func secretOf(t *testing.T, pair *issued) *corev1.Secret {
 		t.Fatal(err)
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: request.Secret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: tlsSecret},
 		Data: map[string][]byte{
 			corev1.TLSCertKey: pemOf(pair.serving.Leaf), corev1.TLSPrivateKeyKey: key, authorityKey: pemOf(pair.authority),
 		},

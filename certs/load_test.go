@@ -20,7 +20,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	const rotations, clients = 20, 50
 	from := time.Now()
 	ca := mustAuthority(t, from, day)
-	source := NewCertManager(CertManagerOptions{Request: request, Clock: testingclock.NewFakeClock(from)})
+	source := NewCertManager(CertManagerOptions{Secret: tlsSecret, Clock: testingclock.NewFakeClock(from)})
 	rotate := func() *x509.Certificate {
 		serving := mustSign(t, ca, from, day, "127.0.0.1")
 		source.load(t.Context(), unstructuredOf(t, secretOf(t, &issued{ca.Leaf, serving})))

@@ -24,6 +24,8 @@ import (
 )
 
 const (
+	// authorityDuration is the validity of a self-signed authority.
+	authorityDuration = 10 * 365 * 24 * time.Hour
 	// settledEvery is the longest interval of steps. Changes by others cause a step immediately, so this is only for
 	// changes that are missed and for authorities that are no longer needed.
 	settledEvery = 10 * time.Minute

@@ -1,11 +1,13 @@
 package chart
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/json"
 
 	"quaymaster.dev/api/v1alpha1"
 	quayctl "quaymaster.dev/cmd/quayctl/app"
@@ -187,20 +190,61 @@ func TestCAInjection(t *testing.T) {
 	}
 }
 
+// The objects of cert-manager have only fields that cert-manager knows.
+func TestCertManagerObjects(t *testing.T) {
+	for _, name := range []string{"default", "issuer"} {
+		args := find[appsv1.Deployment](t, render(t, cases()[name]), "Deployment", webhooks).Spec.Template.Spec.Containers[0].Args
+		decoded := 0
+		for _, arg := range args {
+			text, is := strings.CutPrefix(arg, "--cert-manager-object=")
+			if !is {
+				continue
+			}
+			var object any = &certmanagerv1.Issuer{}
+			if strings.Contains(text, `"kind":"Certificate"`) {
+				object = &certmanagerv1.Certificate{}
+			}
+			if problems, err := json.UnmarshalStrict([]byte(text), object); err != nil || len(problems) > 0 {
+				t.Errorf("%s: %s: %v %v", name, text, problems, err)
+			}
+			decoded++
+		}
+		if want := map[string]int{"default": 4, "issuer": 1}[name]; decoded != want {
+			t.Errorf("%s: %d objects, want %d", name, decoded, want)
+		}
+	}
+}
+
 // TestCertificateFlags checks the flags for each certificate mode.
 func TestCertificateFlags(t *testing.T) {
-	own := []string{
-		"--namespace=quaymaster-system", "--cert-hosts=quaymaster-webhook.quaymaster-system.svc",
+	request := []string{"--cert-mode=cert-manager", "--cert-secret=quaymaster-webhook-tls", "--namespace=quaymaster-system"}
+	object := func(kind, name, spec string) string {
+		return fmt.Sprintf(`--cert-manager-object={"apiVersion":"cert-manager.io/v1","kind":%q,"metadata":{"labels":`+
+			`{"app.kubernetes.io/managed-by":"quaymaster-webhook"},"name":%q,"namespace":"quaymaster-system"},"spec":%s}`, kind, name, spec)
 	}
-	request := append([]string{
-		"--cert-mode=cert-manager", "--cert-secret=quaymaster-webhook-tls", "--cert-name-prefix=quaymaster-webhook",
-	}, own...)
+	serving := func(group, kind, name string) string {
+		return object("Certificate", "quaymaster-webhook", fmt.Sprintf(
+			`{"dnsNames":["quaymaster-webhook.quaymaster-system.svc"],"duration":"2160h0m0s","issuerRef":{"group":%q,"kind":%q,`+
+				`"name":%q},"privateKey":{"algorithm":"ECDSA","rotationPolicy":"Always","size":256},"renewBefore":"720h0m0s",`+
+				`"secretName":"quaymaster-webhook-tls","usages":["digital signature","server auth"]}`, group, kind, name))
+	}
 	tests := map[string][]string{
-		"default":     append([]string{"--cert-manager-managed=true"}, request...),
-		"issuer":      append([]string{"--cert-manager-managed=true", "--cert-issuer-ref=issuers.example.com/ClusterIssuer/internal"}, request...),
-		"monitored":   append([]string{"--cert-manager-managed=false"}, request...),
-		"self-signed": append([]string{"--cert-mode=self-signed", "--cert-secret=quaymaster-webhook-self-signed", "--self-signed-validity=48h"}, own...),
-		"files":       {"--cert-mode=files", "--tls-cert-file=/certs/tls.crt", "--tls-private-key-file=/certs/tls.key"},
+		"default": append([]string{
+			object("Issuer", "quaymaster-webhook-selfsigned", `{"selfSigned":{}}`),
+			object("Certificate", "quaymaster-webhook-ca", `{"commonName":"quaymaster.dev webhook authority","duration":"87600h0m0s",`+
+				`"isCA":true,"issuerRef":{"group":"cert-manager.io","kind":"Issuer","name":"quaymaster-webhook-selfsigned"},`+
+				`"privateKey":{"algorithm":"ECDSA","rotationPolicy":"Never","size":256},"secretName":"quaymaster-webhook-ca",`+
+				`"usages":["cert sign"]}`),
+			object("Issuer", "quaymaster-webhook-ca", `{"ca":{"secretName":"quaymaster-webhook-ca"}}`),
+			serving("cert-manager.io", "Issuer", "quaymaster-webhook-ca"),
+		}, request...),
+		"issuer":    append([]string{serving("issuers.example.com", "ClusterIssuer", "internal")}, request...),
+		"monitored": request,
+		"self-signed": {
+			"--cert-mode=self-signed", "--cert-secret=quaymaster-webhook-self-signed", "--self-signed-validity=48h",
+			"--namespace=quaymaster-system", "--cert-hosts=quaymaster-webhook.quaymaster-system.svc",
+		},
+		"files": {"--cert-mode=files", "--tls-cert-file=/certs/tls.crt", "--tls-private-key-file=/certs/tls.key"},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -187,6 +187,34 @@ func renderChart(values Values) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
+// CertManagerObjects returns the flags with the objects of cert-manager that the chart gives to the webhooks.
+func CertManagerObjects(values Values) (flags []string, err error) {
+	objects, err := RenderChart(values)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			return nil, err
+		}
+		container, _ := containers[0].(map[string]any)
+		args, _, err := unstructured.NestedStringSlice(container, "args")
+		if err != nil {
+			return nil, err
+		}
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "--cert-manager-object=") {
+				flags = append(flags, arg)
+			}
+		}
+	}
+	return flags, nil
+}
+
 // InstallCertManagerCRDs installs the CRDs of the cert-manager objects that the webhooks apply, from the module of
 // cert-manager and without its controllers. It returns when the API server serves them.
 func (e *Env) InstallCertManagerCRDs(ctx context.Context) error {

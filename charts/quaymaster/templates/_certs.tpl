@@ -12,13 +12,52 @@ conflict with the one that cert-manager creates for the other.
 {{ include "quaymaster.fullname" . }}-webhook
 {{- end -}}
 
-{{/* The user's issuer as kind/name or group/kind/name, or empty. */}}
-{{- define "quaymaster.certs.issuerRef" -}}
-{{- with .Values.certs.issuerRef -}}
-{{- if .name -}}
-{{- with .group }}{{ . }}/{{ end }}{{ .kind }}/{{ .name }}
-{{- end -}}
-{{- end -}}
+{{/*
+The Issuers and Certificates from which cert-manager writes the serving certificate, each after those that it refers to. The
+webhooks apply them, because cert-manager may be installed later. Administrators find them by the label.
+*/}}
+{{- define "quaymaster.certs.objects" -}}
+{{- $prefix := include "quaymaster.certs.prefix" . -}}
+{{- $labels := dict "app.kubernetes.io/managed-by" "quaymaster-webhook" -}}
+{{- $issuer := .Values.certs.issuerRef -}}
+{{- if not $issuer.name -}}
+{{- $issuer = dict "kind" "Issuer" "name" (printf "%s-ca" $prefix) -}}
+- apiVersion: cert-manager.io/v1
+  kind: Issuer
+  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-selfsigned, labels: {{ toJson $labels }}}
+  spec:
+    selfSigned: {}
+- apiVersion: cert-manager.io/v1
+  kind: Certificate
+  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
+  spec:
+    secretName: {{ $prefix }}-ca
+    # Certificates name it as their issuer, and administrators find it in bundles.
+    commonName: quaymaster.dev webhook authority
+    isCA: true
+    duration: 87600h0m0s
+    # A renewed CA with the same key verifies what its predecessor signed, so that nothing breaks between its injection
+    # into the webhook configurations and the next serving certificate.
+    privateKey: {algorithm: ECDSA, size: 256, rotationPolicy: Never}
+    usages: [cert sign]
+    issuerRef: {group: cert-manager.io, kind: Issuer, name: {{ $prefix }}-selfsigned}
+- apiVersion: cert-manager.io/v1
+  kind: Issuer
+  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
+  spec:
+    ca: {secretName: {{ $prefix }}-ca}
+{{- end }}
+- apiVersion: cert-manager.io/v1
+  kind: Certificate
+  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}, labels: {{ toJson $labels }}}
+  spec:
+    secretName: {{ include "quaymaster.certs.secret" . }}
+    dnsNames: [{{ include "quaymaster.fullname" . }}-webhook.{{ .Release.Namespace }}.svc]
+    duration: 2160h0m0s
+    renewBefore: 720h0m0s
+    privateKey: {algorithm: ECDSA, size: 256, rotationPolicy: Always}
+    usages: [digital signature, server auth]
+    issuerRef: {group: {{ $issuer.group | default "cert-manager.io" }}, kind: {{ $issuer.kind }}, name: {{ $issuer.name }}}
 {{- end -}}
 
 {{/* The Certificate whose CA cert-manager injects into the webhook configurations, or empty. */}}
@@ -43,15 +82,13 @@ conflict with the one that cert-manager creates for the other.
 {{- else }}
 - --namespace={{ $.Release.Namespace }}
 - --cert-secret={{ include "quaymaster.certs.secret" $ }}
-- --cert-hosts={{ include "quaymaster.fullname" $ }}-webhook.{{ $.Release.Namespace }}.svc
 {{- end }}
-{{- if eq .mode "cert-manager" }}
-- --cert-name-prefix={{ include "quaymaster.certs.prefix" $ }}
-- --cert-manager-managed={{ .certManager.managed }}
-{{- with include "quaymaster.certs.issuerRef" $ }}
-- --cert-issuer-ref={{ . }}
+{{- if and (eq .mode "cert-manager") .certManager.managed }}
+{{- range include "quaymaster.certs.objects" $ | fromYamlArray }}
+- '--cert-manager-object={{ toJson . }}'
 {{- end }}
 {{- else if eq .mode "self-signed" }}
+- --cert-hosts={{ include "quaymaster.fullname" $ }}-webhook.{{ $.Release.Namespace }}.svc
 - --self-signed-validity={{ .selfSignedValidity }}
 {{- end }}
 {{- end -}}

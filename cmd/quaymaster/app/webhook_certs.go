@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -42,9 +43,10 @@ type certOptions struct {
 	certFile, keyFile string
 	namespace, secret string
 	hosts             []string
-	prefix, issuerRef string
-	managed           bool
 	validity          time.Duration
+	// objects are those of cert-manager, as JSON until validate has decoded them.
+	objects []string
+	decoded []*unstructured.Unstructured
 }
 
 func (o *certOptions) addFlags(fs *pflag.FlagSet) {
@@ -60,13 +62,10 @@ func (o *certOptions) addFlags(fs *pflag.FlagSet) {
 		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, in which replicas share their CA; "+
 			"empty with self-signed keeps the CA of a single replica in memory")
 	fs.StringSliceVar(&o.hosts, "cert-hosts", nil,
-		"DNS `names` and IP addresses at which API servers call the webhooks")
-	fs.StringVar(&o.prefix, "cert-name-prefix", "quaymaster-webhook",
-		"`name` of the Certificate with --cert-mode=cert-manager, and prefix of the names of its CA objects")
-	fs.StringVar(&o.issuerRef, "cert-issuer-ref", "",
-		"cert-manager `issuer` as kind/name or group/kind/name; if empty, a CA is created in the namespace")
-	fs.BoolVar(&o.managed, "cert-manager-managed", true,
-		"create and update the cert-manager objects; if false, only watch the Secret")
+		"DNS `names` and IP addresses at which API servers call the webhooks, for --cert-mode=self-signed")
+	fs.StringArrayVar(&o.objects, "cert-manager-object", nil,
+		"Issuer or Certificate as `JSON` to create and update with --cert-mode=cert-manager, after those that it refers to; "+
+			"may be repeated; if there is none, only the Secret is watched")
 	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour,
 		"validity of a self-signed certificate, which is renewed after two thirds of it; its CA is valid for ten years")
 }
@@ -93,7 +92,6 @@ func (o *certOptions) validate() []error {
 			return errs
 		}
 	case certModeCertManager:
-		errs = append(errs, o.validateRequest()...)
 	default:
 		add("--cert-mode must be %s, %s or %s; got %q", certModeCertManager, certModeSelfSigned, certModeFiles, o.mode)
 		return errs
@@ -101,7 +99,18 @@ func (o *certOptions) validate() []error {
 	if len(validation.IsDNS1123Subdomain(o.secret)) > 0 {
 		add("--cert-secret must be a valid Secret name; got %q", o.secret)
 	}
-	return append(errs, o.completeNamespace()...)
+	errs = append(errs, o.completeNamespace()...)
+	if o.mode != certModeCertManager || len(errs) > 0 {
+		return errs
+	}
+	for _, text := range o.objects {
+		object, err := certs.ParseObject(text, o.namespace)
+		if err != nil {
+			add("--cert-manager-object %w", err)
+		}
+		o.decoded = append(o.decoded, object)
+	}
+	return errs
 }
 
 func (o *certOptions) validateHosts() []error {
@@ -114,24 +123,6 @@ func (o *certOptions) validateHosts() []error {
 		if _, err := netip.ParseAddr(host); err != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
 			errs = append(errs, fmt.Errorf("--cert-hosts must contain DNS names or IP addresses; got %q", host))
 		}
-	}
-	return errs
-}
-
-// validateRequest checks the flags that describe the cert-manager objects.
-func (o *certOptions) validateRequest() []error {
-	if !o.managed {
-		return nil
-	}
-	errs := o.validateHosts()
-	if problems := validation.IsDNS1123Subdomain(o.prefix); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("--cert-name-prefix must be a valid object name; got %q", o.prefix))
-	}
-	request, err := o.request()
-	if err != nil {
-		errs = append(errs, err)
-	} else if request.Issuer == nil && o.secret == request.AuthorityName() {
-		errs = append(errs, fmt.Errorf("--cert-secret must not be %q, the name of the CA's Secret", o.secret))
 	}
 	return errs
 }
@@ -150,18 +141,6 @@ func (o *certOptions) completeNamespace() []error {
 	return nil
 }
 
-func (o *certOptions) request() (certs.Request, error) {
-	request := certs.Request{Prefix: o.prefix, Secret: o.secret, Hosts: o.hosts}
-	if o.issuerRef == "" {
-		return request, nil
-	}
-	var err error
-	if request.Issuer, err = certs.ParseIssuerRef(o.issuerRef); err != nil {
-		return request, fmt.Errorf("--cert-issuer-ref %w", err)
-	}
-	return request, nil
-}
-
 // source returns the source of certificates for the mode.
 func (o *certOptions) source(api dynamic.Interface, configurations certs.Configurations) (certs.Source, error) {
 	switch o.mode {
@@ -178,12 +157,8 @@ func (o *certOptions) source(api dynamic.Interface, configurations certs.Configu
 			Namespace: o.namespace, Secret: o.secret, Clock: clock.RealClock{},
 		}), nil
 	}
-	request, err := o.request()
-	if err != nil {
-		return nil, err
-	}
 	return certs.NewCertManager(certs.CertManagerOptions{
-		Request: request, Managed: o.managed, API: api, Namespace: o.namespace, Clock: clock.RealClock{},
+		Objects: o.decoded, Secret: o.secret, API: api, Namespace: o.namespace, Clock: clock.RealClock{},
 	}), nil
 }
 

@@ -136,21 +136,15 @@ func TestUsageMistakes(t *testing.T) {
 				`"quaymaster webhook --help"`,
 		},
 		"cert-manager": {
-			[]string{
-				"webhook", "--cert-hosts=::1", "--cert-secret=", "--cert-name-prefix=A", "--cert-issuer-ref=internal",
-				"--namespace=a.b",
-			},
-			`quaymaster webhook: --cert-name-prefix must be a valid object name; got "A"; ` +
-				`--cert-issuer-ref must be kind/name or group/kind/name, such as ClusterIssuer/internal; got ` +
-				`"internal"; ` +
-				`--cert-secret must be a valid Secret name; got ""; --namespace must be a valid namespace name; got ` +
+			[]string{"webhook", "--cert-secret=", "--namespace=a.b"},
+			`quaymaster webhook: --cert-secret must be a valid Secret name; got ""; --namespace must be a valid namespace name; got ` +
 				`"a.b"; ` +
 				`see "quaymaster webhook --help"`,
 		},
-		"one Secret for both": {
-			[]string{"webhook", "--cert-hosts=::1", "--cert-secret=q-ca", "--cert-name-prefix=q", "--namespace=system"},
-			`quaymaster webhook: --cert-secret must not be "q-ca", the name of the CA's Secret; see "quaymaster ` +
-				`webhook --help"`,
+		"object of another kind": {
+			[]string{"webhook", "--namespace=system", `--cert-manager-object={"apiVersion":"v1","kind":"Secret"}`},
+			`quaymaster webhook: --cert-manager-object must be an Issuer or Certificate of cert-manager.io/v1; got /v1, ` +
+				`Kind=Secret; see "quaymaster webhook --help"`,
 		},
 	}
 	for name, test := range tests {

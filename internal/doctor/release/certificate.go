@@ -1,5 +1,10 @@
 package release
 
+import (
+	"encoding/json"
+	"strings"
+)
+
 // The modes of the webhook's flag --cert-mode.
 const (
 	CertManager = "cert-manager"
@@ -16,17 +21,37 @@ type Certificate struct {
 	Mode string
 	// Secret is the name of the Secret with the certificate or, if it is self-signed, with the CA; empty if there is none.
 	Secret string
-	// Prefix is the prefix of the names of cert-manager's objects, and Issuer refers to the issuer of the user's; empty
-	// for one of our own. Managed is true if the webhooks apply the objects.
-	Prefix, Issuer string
-	Managed        bool
+	// Objects are those of cert-manager that the webhooks apply; none if others do.
+	Objects []CertObject
 }
+
+// CertObject is an object of cert-manager.
+type CertObject struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		SecretName string `json:"secretName"`
+		IssuerRef  struct {
+			Group string `json:"group"`
+			Kind  string `json:"kind"`
+			Name  string `json:"name"`
+		} `json:"issuerRef"`
+	} `json:"spec"`
+}
+
+// Resource returns the name of the object's resource.
+func (o CertObject) Resource() string { return strings.ToLower(o.Kind) + "s" }
 
 // Certificate returns where the webhooks have their serving certificate from, by their flags.
 func (r *Role) Certificate() Certificate {
-	c := Certificate{
-		Mode: r.ArgumentOr("--cert-mode", ""), Prefix: r.ArgumentOr("--cert-name-prefix", "quaymaster-webhook"),
-		Issuer: r.ArgumentOr("--cert-issuer-ref", ""), Managed: r.ArgumentOr("--cert-manager-managed", "true") != "false",
+	c := Certificate{Mode: r.ArgumentOr("--cert-mode", "")}
+	for _, text := range r.arguments("--cert-manager-object") {
+		var object CertObject
+		if json.Unmarshal([]byte(text), &object) == nil { // webhooks do not start otherwise
+			c.Objects = append(c.Objects, object)
+		}
 	}
 	switch c.Mode {
 	case "":
@@ -41,4 +66,14 @@ func (r *Role) Certificate() Certificate {
 		c.Secret = r.ArgumentOr("--cert-secret", "quaymaster-webhook-tls")
 	}
 	return c
+}
+
+// Serving returns the name of the Certificate that writes the Secret, or a placeholder if it is not known.
+func (c Certificate) Serving() string {
+	for _, object := range c.Objects {
+		if object.Spec.SecretName == c.Secret {
+			return object.Metadata.Name
+		}
+	}
+	return "CERTIFICATE"
 }

@@ -44,20 +44,28 @@ func (r *Role) Describe() string {
 	return fmt.Sprintf("%d of %d pods ready", r.Ready, r.Wanted)
 }
 
-// Argument returns the value of a command-line flag of the role; the last one wins.
-func (r *Role) Argument(flag string) (value string, given bool) {
+// arguments returns the values of a command-line flag of the role.
+func (r *Role) arguments(flag string) (values []string) {
 	if r == nil || r.Template == nil {
-		return "", false
+		return nil
 	}
 	for _, container := range r.Template.Spec.Containers {
 		for _, arg := range slices.Concat(container.Command, container.Args) {
-			name, v, _ := strings.Cut(arg, "=")
-			if name == flag {
-				value, given = v, true
+			if name, value, _ := strings.Cut(arg, "="); name == flag {
+				values = append(values, value)
 			}
 		}
 	}
-	return value, given
+	return values
+}
+
+// Argument returns the value of a command-line flag of the role; the last one wins.
+func (r *Role) Argument(flag string) (value string, given bool) {
+	values := r.arguments(flag)
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[len(values)-1], true
 }
 
 // ArgumentOr returns the value of a command-line flag, or its default.

@@ -112,20 +112,15 @@ func (c Checks) certificateRights(from release.Certificate) []Grant {
 	}
 	secret.Verbs = []string{"list", "watch"}
 	grants := []Grant{secret}
-	if !from.Managed {
-		return grants
+	names := map[string][]string{}
+	for _, object := range from.Objects {
+		names[object.Resource()] = append(names[object.Resource()], object.Metadata.Name)
 	}
-	apply := func(resource string, names ...string) {
+	for _, resource := range slices.Sorted(maps.Keys(names)) {
 		grants = append(grants, Grant{
-			Namespace: c.Namespace, Group: "cert-manager.io", Resources: []string{resource}, Names: names,
+			Namespace: c.Namespace, Group: "cert-manager.io", Resources: []string{resource}, Names: names[resource],
 			Verbs: []string{"create", "list", "patch", "watch"},
 		})
-	}
-	if from.Issuer == "" {
-		apply("issuers", from.Prefix+"-selfsigned", from.Prefix+"-ca")
-		apply("certificates", from.Prefix+"-ca", from.Prefix)
-	} else {
-		apply("certificates", from.Prefix)
 	}
 	return grants
 }

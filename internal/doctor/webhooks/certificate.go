@@ -84,7 +84,7 @@ func (c *Checks) checkChain(from release.Certificate, chain []*x509.Certificate)
 		if from.Mode == release.CertManager {
 			trusted = "wait a minute for cert-manager's cainjector to distribute the CA; if the problem persists, check that it " +
 				"runs, and renew the certificate, whose CA may have been replaced: cmctl renew --namespace " + c.Namespace + " " +
-				from.Prefix
+				from.Serving()
 		}
 		return doctor.Failed(trusted, "API servers do not trust the certificate: %v", err)
 	}

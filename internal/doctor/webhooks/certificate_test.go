@@ -246,7 +246,9 @@ func TestCertificateOfEveryWebhook(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"},
 		Data:       trusted.serving("quay-webhook.quay.svc", installation.Noon.Add(90*day)),
 	}
-	c := checks(fake.NewClientset(secret), "--cert-mode=cert-manager", "--cert-secret=quay-tls")
+	c := checks(fake.NewClientset(secret), "--cert-mode=cert-manager", "--cert-secret=quay-tls",
+		`--cert-manager-object={"kind":"Certificate","metadata":{"name":"ca"},"spec":{"secretName":"ca"}}`,
+		`--cert-manager-object={"kind":"Certificate","metadata":{"name":"serving"},"spec":{"secretName":"quay-tls"}}`)
 	client := service("quay-webhook")
 	client.CABundle = toPEM(trusted.cert)
 	c.Validating = configuration(client)
@@ -256,7 +258,7 @@ func TestCertificateOfEveryWebhook(t *testing.T) {
 	}}
 	got := c.Certificate(t.Context())
 	if got.Level != doctor.Fail || !strings.Contains(got.Found, `caBundle of webhook "mutate.service.quaymaster.dev"`) ||
-		!strings.Contains(got.Remedy, "cmctl renew --namespace quay quaymaster-webhook") {
+		!strings.Contains(got.Remedy, "cmctl renew --namespace quay serving") {
 		t.Errorf("got %+v", got)
 	}
 }

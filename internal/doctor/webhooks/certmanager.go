@@ -108,8 +108,7 @@ func (c *Checks) CertManager(ctx context.Context) doctor.Result {
 // issuances returns the objects that the serving certificate depends on: those that the webhooks create, and the user's
 // issuer; or, if the user creates all of them, the Certificates that write the Secret.
 func issuances(from release.Certificate, existing map[string]*unstructured.Unstructured) []issuance {
-	prefix := from.Prefix
-	if !from.Managed {
+	if len(from.Objects) == 0 {
 		var all []issuance
 		for _, name := range slices.Sorted(maps.Keys(existing)) {
 			if secret, _, _ := unstructured.NestedString(existing[name].Object, "spec", "secretName"); secret == from.Secret {
@@ -118,20 +117,20 @@ func issuances(from release.Certificate, existing map[string]*unstructured.Unstr
 		}
 		return all
 	}
-	if from.Issuer == "" {
-		return []issuance{
-			{issuers, prefix + "-selfsigned", true}, {certificates, prefix + "-ca", true}, {issuers, prefix + "-ca", true},
-			{certificates, prefix, true},
+	var own, foreign []issuance
+	for _, object := range from.Objects {
+		own = append(own, issuance{object.Resource(), object.Metadata.Name, true})
+	}
+	for _, object := range from.Objects {
+		by := object.Spec.IssuerRef
+		issuer := issuance{strings.ToLower(by.Kind) + "s", by.Name, true}
+		// Of an issuer of another group, only the Certificate is known.
+		if by.Group == groupCertManager && !slices.Contains(own, issuer) {
+			issuer.managed = false
+			foreign = append(foreign, issuer)
 		}
 	}
-	own := issuance{certificates, prefix, true}
-	switch parts := strings.Split(strings.TrimPrefix(from.Issuer, groupCertManager+"/"), "/"); {
-	case len(parts) == 2 && parts[0] == "Issuer":
-		return []issuance{{issuers, parts[1], false}, own}
-	case len(parts) == 2 && parts[0] == "ClusterIssuer":
-		return []issuance{{clusterIssuers, parts[1], false}, own}
-	}
-	return []issuance{own} // of an issuer of another group, only the Certificate is known
+	return append(foreign, own...)
 }
 
 // notIssued returns why an object of cert-manager is not ready; empty if it is.

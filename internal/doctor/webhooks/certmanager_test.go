@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,7 +55,20 @@ func TestCertManager(t *testing.T) {
 		map[string]any{"type": "Ready", "status": "False", "reason": "DoesNotExist", "message": "no Secret"},
 		map[string]any{"type": "Issuing", "status": "False", "reason": "Failed", "message": "the order was denied"},
 	}, "status", "conditions")
-	const ref = "--cert-issuer-ref=ClusterIssuer/corporate"
+	const object = `--cert-manager-object={"apiVersion":"cert-manager.io/v1","kind":%q,"metadata":{"name":%q},"spec":%s}`
+	serving := func(kind, issuer string) string {
+		return fmt.Sprintf(object, "Certificate", "quaymaster-webhook", fmt.Sprintf(
+			`{"secretName":"quaymaster-webhook-tls","issuerRef":{"group":"cert-manager.io","kind":%q,"name":%q}}`, kind, issuer))
+	}
+	authority := []string{
+		fmt.Sprintf(object, "Issuer", "quaymaster-webhook-selfsigned", "{}"),
+		fmt.Sprintf(object, "Certificate", "quaymaster-webhook-ca",
+			`{"issuerRef":{"group":"cert-manager.io","kind":"Issuer","name":"quaymaster-webhook-selfsigned"}}`),
+		fmt.Sprintf(object, "Issuer", "quaymaster-webhook-ca", "{}"),
+		serving("Issuer", "quaymaster-webhook-ca"),
+	}
+	corporate := []string{serving("ClusterIssuer", "corporate")}
+	unmanaged := []string{"--cert-mode=cert-manager"}
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
 		stopped bool
@@ -96,10 +110,10 @@ func TestCertManager(t *testing.T) {
 		},
 		"user's issuer": {
 			objects: []runtime.Object{issued("ClusterIssuer", "corporate", "True"), issued("Certificate", "quaymaster-webhook", "True")},
-			args:    []string{ref}, level: doctor.OK, found: "ready: ClusterIssuer corporate, Certificate quaymaster-webhook",
+			args:    corporate, level: doctor.OK, found: "ready: ClusterIssuer corporate, Certificate quaymaster-webhook",
 		},
 		"user's issuer is missing": {
-			objects: []runtime.Object{tried}, args: []string{ref}, level: doctor.Fail, found: "2 of 2 objects of cert-manager are not ready",
+			objects: []runtime.Object{tried}, args: corporate, level: doctor.Fail, found: "2 of 2 objects of cert-manager are not ready",
 			details: []string{
 				"ClusterIssuer corporate is missing",
 				"Certificate quaymaster-webhook is not Ready: DoesNotExist: no Secret; last attempt: the order was denied",
@@ -108,11 +122,11 @@ func TestCertManager(t *testing.T) {
 		},
 		"user's Certificate": {
 			objects: []runtime.Object{issued("Certificate", "any", "False")}, level: doctor.Fail,
-			args: []string{"--cert-manager-managed=false", "--cert-secret=mine"}, found: "1 of 1 objects of cert-manager are not ready",
+			args: []string{"--cert-secret=mine"}, found: "1 of 1 objects of cert-manager are not ready",
 			details: []string{"Certificate any is not Ready: Pending: issuer is not there"}, remedy: "describe certificates,issuers",
 		},
 		"not managed": {
-			args: []string{"--cert-manager-managed=false"}, level: doctor.Skip,
+			args: unmanaged, level: doctor.Skip,
 			found: "certs.certManager.managed is false, and no Certificate writes Secret quaymaster-webhook-tls",
 		},
 	} {
@@ -123,7 +137,11 @@ func TestCertManager(t *testing.T) {
 					Namespace: "cert-manager", Name: "cainjector", Labels: map[string]string{release.LabelName: "cainjector"},
 				}})
 			}
-			c := checks(cluster, append([]string{"--cert-mode=cert-manager"}, tc.args...)...)
+			args := tc.args
+			if args == nil {
+				args = authority
+			}
+			c := checks(cluster, append([]string{"--cert-mode=cert-manager"}, args...)...)
 			objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 				map[schema.GroupVersionResource]string{
 					certManagerResource(issuers): "IssuerList", certManagerResource(certificates): "CertificateList",

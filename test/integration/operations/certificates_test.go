@@ -105,7 +105,12 @@ func TestCertManagerObjectsComeBack(t *testing.T) {
 	if err := e.Client.Create(ctx, secret); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.StartWebhook(ctx, port, "--cert-mode=cert-manager", "--namespace="+env.Namespace, "--cert-secret="+secret.Name); err != nil {
+	declared, err := env.CertManagerObjects(env.Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(declared, "--cert-mode=cert-manager", "--namespace="+env.Namespace, "--cert-secret="+secret.Name)
+	if _, err := e.StartWebhook(ctx, port, args...); err != nil {
 		t.Fatal(err)
 	}
 	objects := func(kind string, names ...string) (all []*unstructured.Unstructured) {

@@ -37,7 +37,7 @@ func (w *world) certificate() (args []string, authority []byte) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")},
 		Data:       map[string][]byte{"ca.crt": authority, "tls.crt": w.read(certFile), "tls.key": w.read(keyFile)},
 	}
-	if flag(chart, "--cert-manager-managed") == "false" {
+	if flag(chart, "--cert-manager-object") == "" {
 		w.create(secret)
 		return nil, authority
 	}

@@ -36,7 +36,7 @@ usages: [cert sign]`},
 	{"Issuer", "managed-webhook-ca", `ca: {secretName: managed-webhook-ca}`},
 	{"Certificate", "managed-webhook", `
 duration: 2160h0m0s
-ipAddresses: [127.0.0.1]
+dnsNames: [managed-webhook.quaymaster-system.svc]
 issuerRef: {group: cert-manager.io, kind: Issuer, name: managed-webhook-ca}
 privateKey: {algorithm: ECDSA, rotationPolicy: Always, size: 256}
 renewBefore: 720h0m0s
@@ -118,8 +118,13 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 	}
 	port := install(t, name, map[string]any{"mode": "cert-manager"}, map[string]any{"caBundle": string(ca.PEM())})
 	args := []string{
-		"--cert-mode=cert-manager", "--namespace=" + env.Namespace, "--cert-secret=" + secret, "--cert-name-prefix=managed-webhook", "--cert-hosts=127.0.0.1",
+		"--cert-mode=cert-manager", "--namespace=" + env.Namespace, "--cert-secret=" + secret,
 	}
+	declared, err := env.CertManagerObjects(env.Values{"fullnameOverride": name})
+	if err != nil || len(declared) != len(requested) {
+		t.Fatalf("the chart declares %d objects, want %d: %v", len(declared), len(requested), err)
+	}
+	args = append(args, declared...)
 	webhook := launch(t, name, port, args...)
 	webhook.eventually(t,
 		"waiting for cert-manager: cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed")
