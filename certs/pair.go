@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // Keys of our Secrets in addition to those of every kubernetes.io/tls Secret.
@@ -35,10 +36,13 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 	if len(bundle) == 0 {
 		return pair, nil
 	}
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	for _, cert := range chain[1:] {
-		intermediates.AddCert(cert)
+	roots, err := cert.NewPoolFromBytes(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", authorityKey, err)
+	}
+	intermediates := x509.NewCertPool()
+	for _, intermediate := range chain[1:] {
+		intermediates.AddCert(intermediate)
 	}
 	if pair.Leaf.NotBefore.After(now) {
 		now = pair.Leaf.NotBefore // issued by a clock ahead of ours; the Secret does not change again when ours has caught up
