@@ -1,23 +1,20 @@
 package serving
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
 
-// reloadEvery is the interval for reading the file of the client CA again.
+// reloadEvery is how long the content of the file of the client CA is used.
 const reloadEvery = 10 * time.Second
 
 // ClientsOptions configures Clients; all fields but Names are required.
@@ -26,15 +23,20 @@ type ClientsOptions struct {
 	CAFile string
 	// Names are the common names and DNS names to allow; empty for all.
 	Names []string
+	// Logger gets the errors of reading the file again.
+	Logger logr.Logger
 	// Clock times the reading of the file.
-	Clock clock.Clock
+	Clock clock.PassiveClock
 }
 
-// Clients authenticates callers by their certificates. It reads the file of the CAs again when it changes.
+// Clients authenticates callers by their certificates.
 type Clients struct {
-	o       ClientsOptions
-	content []byte
-	roots   atomic.Pointer[x509.CertPool]
+	o ClientsOptions
+
+	mu sync.Mutex
+	// roots are the CAs in the last valid content of the file, and checked is when it was read last.
+	roots   *x509.CertPool
+	checked time.Time
 }
 
 // NewClients returns Clients with the current content of the file.
@@ -46,44 +48,26 @@ func NewClients(o ClientsOptions) (*Clients, error) {
 	return c, nil
 }
 
-// read keeps the last valid content.
 func (c *Clients) read() error {
-	content, err := os.ReadFile(c.o.CAFile)
+	c.checked = c.o.Clock.Now()
+	roots, err := cert.NewPool(c.o.CAFile)
 	if err != nil {
 		return fmt.Errorf("read client CA: %w", err)
 	}
-	if bytes.Equal(content, c.content) {
-		return nil
-	}
-	roots, err := cert.NewPoolFromBytes(content)
-	if err != nil {
-		return fmt.Errorf("read client CA %s: %w", c.o.CAFile, err)
-	}
-	c.content = content
-	c.roots.Store(roots)
+	c.roots = roots
 	return nil
 }
 
-// NeedLeaderElection returns false because every replica serves.
-func (c *Clients) NeedLeaderElection() bool { return false }
-
-// Start reads the file again when it changes, until the context ends.
-func (c *Clients) Start(ctx context.Context) error {
-	failing := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.o.Clock.After(reloadEvery):
-		}
-		reason := ""
+// authorities returns the CAs, after it has read the file again if that is due.
+func (c *Clients) authorities() *x509.CertPool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.o.Clock.Since(c.checked) >= reloadEvery {
 		if err := c.read(); err != nil {
-			if reason = err.Error(); reason != failing {
-				klog.FromContext(ctx).Error(err, "Failed to read the client CA again; the last content stays in use")
-			}
+			c.o.Logger.Error(err, "Failed to read the client CA again; the last content stays in use")
 		}
-		failing = reason
 	}
+	return c.roots
 }
 
 // configure makes handshakes fail without a valid certificate. The verification of crypto/tls itself would keep the CAs
@@ -109,7 +93,7 @@ func (c *Clients) verify(presented []*x509.Certificate) error {
 	}
 	client := presented[0]
 	if _, err := client.Verify(x509.VerifyOptions{
-		Roots: c.roots.Load(), Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
+		Roots: c.authorities(), Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return fmt.Errorf("verify client certificate: %w", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/testr"
 	"k8s.io/client-go/util/cert"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -31,8 +32,9 @@ func TestClients(t *testing.T) {
 		}
 	}
 	write(ca)
+	clock := clocktesting.NewFakePassiveClock(now)
 	clients, err := NewClients(ClientsOptions{
-		CAFile: file, Names: []string{"apiserver", "apiserver.example.com"}, Clock: clocktesting.NewFakeClock(now),
+		CAFile: file, Names: []string{"apiserver", "apiserver.example.com"}, Logger: testr.New(t), Clock: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,22 +85,22 @@ func TestClients(t *testing.T) {
 		t.Errorf("%d rejections counted, want %d", counted, rejected)
 	}
 
-	// Another CA takes effect, and content that is no certificate keeps it.
+	// Another CA takes effect after a while, and content that is no certificate keeps it.
+	former, newer := []*x509.Certificate{issue(ca, "apiserver", until)}, []*x509.Certificate{issue(foreign, "apiserver", until)}
 	write(foreign)
-	if err := clients.read(); err != nil {
-		t.Fatal(err)
+	if err := clients.verify(former); err != nil {
+		t.Errorf("the file was read again at once: %v", err)
+	}
+	clock.SetTime(now.Add(reloadEvery))
+	if clients.verify(former) == nil {
+		t.Error("the old CA is still accepted")
 	}
 	if err := os.WriteFile(file, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if clients.read() == nil {
-		t.Error("a file without certificates is no error")
-	}
-	if err := clients.verify([]*x509.Certificate{issue(foreign, "apiserver", until)}); err != nil {
+	clock.SetTime(now.Add(2 * reloadEvery))
+	if err := clients.verify(newer); err != nil {
 		t.Errorf("the new CA: %v", err)
-	}
-	if clients.verify([]*x509.Certificate{issue(ca, "apiserver", until)}) == nil {
-		t.Error("the old CA is still accepted")
 	}
 }
 
@@ -108,8 +110,10 @@ func TestClientWithDNSName(t *testing.T) {
 	ca := authority.New(t, "callers", now.Add(-time.Hour), now.Add(time.Hour))
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Cert)
-	clients := &Clients{o: ClientsOptions{Names: []string{"apiserver.example.com"}, Clock: clocktesting.NewFakeClock(now)}}
-	clients.roots.Store(roots)
+	clients := &Clients{
+		o:     ClientsOptions{Names: []string{"apiserver.example.com"}, Clock: clocktesting.NewFakePassiveClock(now)},
+		roots: roots, checked: now,
+	}
 	pair, err := ca.IssueClient("other", nil, now.Add(-time.Hour), now.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)

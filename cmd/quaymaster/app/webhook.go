@@ -122,7 +122,7 @@ func (o *webhookOptions) manager(
 	if err != nil {
 		return nil, err
 	}
-	server, clients, err := o.server(ctx, listeners.webhooks, source, webhooks)
+	server, err := o.server(ctx, listeners.webhooks, source, webhooks)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +137,6 @@ func (o *webhookOptions) manager(
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the server: %w", err)
-	}
-	if clients != nil {
-		if err := mgr.Add(clients); err != nil {
-			return nil, err
-		}
 	}
 	if err := certs.RegisterExpiry(legacyregistry.Registerer(), source); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -185,26 +180,25 @@ func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, l net.
 	return mgr.Add(serving.Plain(ctx, "health probe", l, mux, nil))
 }
 
-// server returns the server of the webhooks and, with --client-ca-file, what authenticates its clients.
+// server returns the server of the webhooks.
 func (o *webhookOptions) server(
 	ctx context.Context, l net.Listener, source certs.Source, handler http.Handler,
-) (*manager.Server, *serving.Clients, error) {
+) (*manager.Server, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	certs.ServerOptions(source, o.http2)(config)
 	var clients *serving.Clients
 	var err error
 	if o.clientCAFile != "" {
 		if clients, err = serving.NewClients(serving.ClientsOptions{
-			CAFile: o.clientCAFile, Names: o.clientNames, Clock: clock.RealClock{},
+			CAFile: o.clientCAFile, Names: o.clientNames, Logger: klog.FromContext(ctx), Clock: clock.RealClock{},
 		}); err != nil {
-			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
-	server, err := serving.New(ctx, l, serving.Options{
+	return serving.New(ctx, l, serving.Options{
 		Handler: handler, TLS: config, Clients: clients, Timeout: o.requestTimeout, MaxConnections: o.maxConnections,
 		Registerer: legacyregistry.Registerer(),
 	})
-	return server, clients, err
 }
 
 // synced returns a check that fails until a cache has synced.
