@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
 // pemFiles holds the paths of a certificate and its key.
@@ -46,54 +47,12 @@ func (f pemFiles) write(t *testing.T, pair *issued) {
 	}
 }
 
-func TestNewFilesErrors(t *testing.T) {
-	good, other := newPEMFiles(t), newPEMFiles(t)
-	good.write(t, mustIssue(t, time.Now(), day, "127.0.0.1"))
-	other.write(t, mustIssue(t, time.Now(), day, "127.0.0.1"))
-	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct {
-		cert, key string
-		want      string
-	}{
-		"no certificate": {"/absent.crt", good.key, "read serving certificate: open /absent.crt: no such file or directory"},
-		"no key":         {good.cert, "/absent.key", "read serving certificate: open /absent.key: no such file or directory"},
-		"directory": {
-			filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory",
-		},
-		"mismatch": {
-			good.cert, other.key,
-			"read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key",
-		},
-		"not PEM": {
-			text, good.key,
-			"read serving certificate " + text + " with key " + good.key +
-				": tls: failed to find any PEM data in certificate input",
-		},
-		"swapped": {
-			good.key, good.cert,
-			"read serving certificate " + good.key + " with key " + good.cert +
-				": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may " +
-				"have been switched",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if _, err := NewFiles(test.cert, test.key); err == nil || err.Error() != test.want {
-				t.Errorf("got  %v\nwant %s", err, test.want)
-			}
-		})
-	}
-}
-
 // New files are served without a restart, and no request fails in the meantime, on old or new connections.
 func TestFilesReloadUnderLoad(t *testing.T) {
 	files := newPEMFiles(t)
 	first, second := mustIssue(t, time.Now(), day, "127.0.0.1"), mustIssue(t, time.Now(), day, "127.0.0.1")
 	files.write(t, first)
-	source, err := NewFiles(files.cert, files.key)
+	source, err := certwatcher.New(files.cert, files.key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"quaymaster.dev/certs"
 )
@@ -145,10 +146,11 @@ func (o *certOptions) completeNamespace() []error {
 func (o *certOptions) source(api dynamic.Interface, configurations certs.Configurations) (certs.Source, error) {
 	switch o.mode {
 	case certModeFiles:
-		files, err := certs.NewFiles(o.certFile, o.keyFile)
+		// While the files do not match, as between writing one and the other, the last valid pair stays in use.
+		files, err := certwatcher.New(o.certFile, o.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; provide a certificate and its key "+
-				"there, or use --cert-mode=self-signed", err)
+			return nil, fmt.Errorf("--tls-cert-file=%s, --tls-private-key-file=%s: %w; provide a certificate and its key "+
+				"there, or use --cert-mode=self-signed", o.certFile, o.keyFile, err)
 		}
 		return files, nil
 	case certModeSelfSigned:

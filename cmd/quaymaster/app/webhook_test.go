@@ -195,13 +195,13 @@ func TestWebhookCannotStart(t *testing.T) {
 		"no certificate": {
 			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=/absent.crt",
 				"--tls-private-key-file=" + key},
-			"--tls-cert-file, --tls-private-key-file: read serving certificate: open /absent.crt: no such file or " +
+			"--tls-cert-file=/absent.crt, --tls-private-key-file=" + key + ": open /absent.crt: no such file or " +
 				"directory; provide a certificate and its key there, or use --cert-mode=self-signed",
 		},
 		"no key": {
 			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=" + cert,
 				"--tls-private-key-file=" + otherKey},
-			"--tls-cert-file, --tls-private-key-file: read serving certificate " + cert + " with key " + otherKey +
+			"--tls-cert-file=" + cert + ", --tls-private-key-file=" + otherKey +
 				": tls: failed to find any PEM data in key input; provide",
 		},
 		"no client CA": {
