@@ -32,14 +32,14 @@ const (
 
 // Admitter decides on the creation and the updates of objects of one kind. It is not called for an object that is being
 // deleted, which needs no validation: finalizers must be removable.
-type Admitter interface {
-	// Kind returns the kind of the objects.
-	Kind() string
+type Admitter struct {
+	// Kind is the kind of the objects.
+	Kind string
 	// Decodable returns what an object is decoded into.
-	Decodable() Decodable
+	Decodable func() Decodable
 	// Admit returns a response; the handler sets its UID. An error means that there is no decision. Admit must respect the
 	// deadline of the context.
-	Admit(ctx context.Context, req *Request) (*admissionv1.AdmissionResponse, error)
+	Admit func(ctx context.Context, req *Request) (*admissionv1.AdmissionResponse, error)
 }
 
 // Allow returns a response that admits an object without warnings.

@@ -32,14 +32,11 @@ var services = metav1.GroupVersionResource{Version: "v1", Resource: "services"}
 
 type admitterFunc func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)
 
-func (admitterFunc) Kind() string { return "Service" }
-
-func (admitterFunc) Decodable() webhook.Decodable {
-	return service.NewMutator(service.Options{}).Decodable()
-}
-
-func (f admitterFunc) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
-	return f(ctx, req)
+// admitter returns an Admitter of Services.
+func (f admitterFunc) admitter() webhook.Admitter {
+	a := service.NewMutator(service.Options{})
+	a.Admit = f
+	return a
 }
 
 func allow(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
@@ -75,7 +72,7 @@ func newFixture(t testing.TB, admitter admitterFunc, limit int, options ...func(
 	o := webhook.HandlerOptions{
 		Name:     "validate-service",
 		Resource: services,
-		Admitter: admitter,
+		Admitter: admitter.admitter(),
 		Limit:    webhook.NewLimit(limit),
 		Metrics:  metrics,
 		Clock:    clock.RealClock{},

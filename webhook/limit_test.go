@@ -44,7 +44,7 @@ func newCrowd(t *testing.T, limit int, names ...string) *crowd {
 				c.admitted <- struct{}{}
 				<-leave
 				return webhook.Allow(), nil
-			}),
+			}).admitter(),
 		})
 	}
 	t.Cleanup(func() {
@@ -227,7 +227,7 @@ func TestHeadIsCheap(t *testing.T) {
 	}
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Resource: services, Limit: webhook.NewLimit(10), Metrics: metrics, Clock: clock.RealClock{},
-		Admitter: admitterFunc(allow),
+		Admitter: admitterFunc(allow).admitter(),
 	})
 	measure := func(contentType, query string) float64 {
 		body := strings.NewReader("")

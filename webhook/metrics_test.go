@@ -30,7 +30,7 @@ func TestDurations(t *testing.T) {
 		Admitter: admitterFunc(func(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 			clock.SetTime(clock.Now().Add(duration))
 			return allow(ctx, req)
-		}),
+		}).admitter(),
 		Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock,
 	})
 	for _, duration = range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond, 2 * time.Second} {

@@ -53,7 +53,7 @@ func (h *Handler) request(r *request) (*Request, error) {
 
 // valid reports an object that is missing, malformed or of the wrong kind.
 func (h *Handler) valid(name string, s *slot) error {
-	kind, version := h.o.Admitter.Kind(), schema.GroupVersion{Group: h.o.Resource.Group, Version: h.o.Resource.Version}.String()
+	kind, version := h.o.Admitter.Kind, schema.GroupVersion{Group: h.o.Resource.Group, Version: h.o.Resource.Version}.String()
 	switch {
 	case s.mismatch != nil:
 		return fmt.Errorf("%s must be a %s: %w", name, kind, s.mismatch)

@@ -30,8 +30,8 @@ func (m *Metadata) ObjectMeta() metav1.ObjectMeta {
 
 // slot is an object of a request; null means that there is none.
 type slot struct {
-	admitter Admitter
-	object   Object
+	decodable func() Decodable
+	object    Object
 	// mismatch is set if a value is of the wrong type, which matters if the object does.
 	mismatch error
 }
@@ -41,7 +41,7 @@ func (s *slot) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
 	if d.PeekKind() == 'n' {
 		return d.SkipValue()
 	}
-	into := s.admitter.Decodable()
+	into := s.decodable()
 	s.mismatch, err = stream.Part(d, into)
 	s.object = into.Object()
 	return err

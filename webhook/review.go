@@ -52,7 +52,7 @@ func (h *Handler) read(
 			return nil
 		}
 	}
-	review := admissionReview{Request: optional{admitter: h.o.Admitter}}
+	review := admissionReview{Request: optional{decodable: h.o.Admitter.Decodable}}
 	err := stream.Read(in, &review)
 	req := review.Request.request
 	excess, exceeded := errors.AsType[*stream.LimitError](err)
@@ -159,7 +159,7 @@ type admissionReview struct {
 type optional struct {
 	*request
 
-	admitter Admitter
+	decodable func() Decodable
 }
 
 type request struct {
@@ -184,7 +184,7 @@ func (o *optional) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		return d.SkipValue()
 	}
 	if o.request == nil {
-		o.request = &request{Object: slot{admitter: o.admitter}, OldObject: slot{admitter: o.admitter}}
+		o.request = &request{Object: slot{decodable: o.decodable}, OldObject: slot{decodable: o.decodable}}
 	}
 	return json.UnmarshalDecode(d, o.request)
 }

@@ -25,7 +25,7 @@ func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumes"}
 }
 
-// MutatorOptions holds the dependencies of a Mutator.
+// MutatorOptions holds the dependencies of the Admitter.
 type MutatorOptions struct {
 	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the
 	// labels of provisioners are used.
@@ -38,23 +38,17 @@ type MutatorOptions struct {
 	OnFinding func(finding.Finding)
 }
 
-// Mutator sets the zones of new PersistentVolumes. It has no side effects, and calling it again changes nothing.
-type Mutator struct {
-	reader
-
-	o MutatorOptions
-}
-
-var _ webhook.Admitter = (*Mutator)(nil)
-
-// NewMutator returns the Admitter of the mutating webhook.
-func NewMutator(o MutatorOptions) *Mutator {
+// NewMutator returns the Admitter of the mutating webhook. It sets the zones of new PersistentVolumes. It has no side effects,
+// and calling it again changes nothing.
+func NewMutator(o MutatorOptions) webhook.Admitter {
 	o.Budget = cmp.Or(o.Budget, webhook.DefaultBudget)
-	return &Mutator{o: o}
+	return webhook.Admitter{
+		Kind: "PersistentVolume", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: o.mutate,
+	}
 }
 
-// Admit denies a PersistentVolume whose volume does not exist, and admits one if the cloud does not respond.
-func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+// mutate denies a PersistentVolume whose volume does not exist, and admits one if the cloud does not respond.
+func (o *MutatorOptions) mutate(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	oldPV, newPV := webhook.Objects[*corev1.PersistentVolume](req)
 	switch {
 	case !volume.Zoned(newPV):
@@ -62,7 +56,7 @@ func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1
 	case oldPV != nil:
 		return keep(oldPV, newPV)
 	}
-	return m.complete(ctx, newPV)
+	return o.complete(ctx, newPV)
 }
 
 // keep carries over the node affinity that an update omits because its author does not know about it. What is missing
@@ -77,9 +71,9 @@ func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse
 }
 
 // complete adds the zones that a new PersistentVolume lacks.
-func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
-	change := m.change(ctx, pv)
-	response := webhook.Respond(pv, change.Findings, m.o.OnFinding)
+func (o *MutatorOptions) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
+	change := o.change(ctx, pv)
+	response := webhook.Respond(pv, change.Findings, o.OnFinding)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}
@@ -88,32 +82,32 @@ func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*a
 }
 
 // change returns what the PersistentVolume lacks.
-func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volume.ZoneChange {
+func (o *MutatorOptions) change(ctx context.Context, pv *corev1.PersistentVolume) volume.ZoneChange {
 	if labels, ok := volume.Trusted(pv); ok {
 		return volume.ApplyZones(pv, labels)
 	}
-	if m.o.Labeler == nil {
+	if o.Labeler == nil {
 		return volume.ZoneChange{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.o.Budget)
+	ctx, cancel := context.WithTimeout(ctx, o.Budget)
 	defer cancel()
-	labels, err := m.o.Labeler.GetLabelsForVolume(ctx, pv)
+	labels, err := o.Labeler.GetLabelsForVolume(ctx, pv)
 	switch {
 	case errors.Is(err, cloudprovider.DiskNotFound):
 		return volume.ZoneChange{Findings: []finding.Finding{volume.NotFound(pv)}}
 	case err != nil:
-		return m.admitWithout(ctx, pv, err)
+		return o.admitWithout(ctx, pv, err)
 	}
 	change := volume.ApplyZones(pv, labels)
 	if finding.Deny(change.Findings) {
 		// The labels come from the cloud, so their errors are not the user's.
-		return m.admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
+		return o.admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
 	}
 	return change
 }
 
-func (m *Mutator) admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) volume.ZoneChange {
-	f := volume.ZoneUnavailable(m.o.Completed)
+func (o *MutatorOptions) admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) volume.ZoneChange {
+	f := volume.ZoneUnavailable(o.Completed)
 	klog.FromContext(ctx).Error(err, "Admitted PersistentVolume without zones", "persistentVolume", klog.KObj(pv),
 		"volume", pv.Spec.CSI.VolumeHandle, "rule", f.ID)
 	return volume.ZoneChange{Findings: []finding.Finding{f}}

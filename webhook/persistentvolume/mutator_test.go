@@ -78,7 +78,7 @@ func create(m manifest) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: m.json()}}
 }
 
-func mutator(l cloudprovider.PVLabeler, onFinding func(finding.Finding)) *persistentvolume.Mutator {
+func mutator(l cloudprovider.PVLabeler, onFinding func(finding.Finding)) webhook.Admitter {
 	return persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l, OnFinding: onFinding})
 }
 
@@ -176,7 +176,7 @@ func TestMutatorPatches(t *testing.T) {
 }
 
 func admit(
-	t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest,
+	t *testing.T, m webhook.Admitter, request *admissionv1.AdmissionRequest,
 ) *admissionv1.AdmissionResponse {
 	t.Helper()
 	response, err := admission.Call(t.Context(), t, m, persistentvolume.Resource(), request)

@@ -11,15 +11,6 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader decodes the PersistentVolumes of the Mutator.
-type reader struct{}
-
-// Kind returns the kind of PersistentVolumes.
-func (reader) Kind() string { return "PersistentVolume" }
-
-// Decodable returns what a PersistentVolume is decoded into.
-func (reader) Decodable() webhook.Decodable { return &decodable{} }
-
 // decodable has the fields of a PersistentVolume that admission uses.
 type decodable struct {
 	metav1.TypeMeta `json:",inline"`

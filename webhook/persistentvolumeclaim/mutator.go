@@ -12,39 +12,31 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Mutator changes nothing. It is called before the API server's own plugin decides, and warns about what that plugin
-// will deny without a reason, and about limits that the author of a new claim may not expect.
-type Mutator struct {
-	reader
+// NewMutator returns the Admitter of the mutating webhook, which changes nothing. It is called before the API server's own
+// plugin decides, and warns about what that plugin will deny without a reason, and about limits that the author of a new
+// claim may not expect.
+func NewMutator(o Options) webhook.Admitter { return admitter(o.warn) }
 
-	o Options
-}
-
-var _ webhook.Admitter = (*Mutator)(nil)
-
-// NewMutator returns the Admitter of the mutating webhook.
-func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
-
-// Admit never denies a claim.
-func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+// warn never denies a claim.
+func (o *Options) warn(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC := webhook.Objects[*corev1.PersistentVolumeClaim](req)
 	switch {
 	case oldPVC == nil:
-		return webhook.Respond(newPVC, m.hints(ctx, newPVC), m.o.OnFinding), nil
+		return webhook.Respond(newPVC, o.hints(ctx, newPVC), o.OnFinding), nil
 	case volume.Grows(oldPVC, newPVC):
-		return webhook.Respond(newPVC, m.explain(ctx, oldPVC, newPVC), m.o.OnFinding), nil
+		return webhook.Respond(newPVC, o.explain(ctx, oldPVC, newPVC), o.OnFinding), nil
 	}
 	return webhook.Allow(), nil
 }
 
 // hints returns the warnings for a new claim. There are none without a class, or for a class that does not exist: such
 // claims are for volumes that were created by other means.
-func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []finding.Finding {
+func (o *Options) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(pvc)
 	if name == "" {
 		return nil
 	}
-	class, err := m.o.Classes.StorageClass(name)
+	class, err := o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -52,10 +44,10 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 		return []finding.Finding{logged(ctx, err, pvc, volume.ClassUnavailable(pvc))}
 	}
 	findings := volume.HintGrowth(pvc, class)
-	if m.o.Volumes == nil || volume.TypeOf(class) == "" {
+	if o.Volumes == nil || volume.TypeOf(class) == "" {
 		return findings
 	}
-	t, err := m.o.volumeType(class)
+	t, err := o.volumeType(class)
 	if err != nil {
 		return append(findings, logged(ctx, err, pvc, volume.LimitsUnavailable(pvc, class)))
 	}
@@ -63,13 +55,13 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 }
 
 // explain returns all conditions for growth that are not met.
-func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
+func (o *Options) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	findings := volume.ExplainClaim(oldPVC, newPVC)
 	name := volume.ClassOf(newPVC)
 	if name == "" {
 		return findings
 	}
-	class, err := m.o.Classes.StorageClass(name)
+	class, err := o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		class = nil

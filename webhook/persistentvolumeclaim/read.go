@@ -2,10 +2,12 @@ package persistentvolumeclaim
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"regexp"
 
 	"github.com/go-json-experiment/json/jsontext"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,14 +16,12 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader decodes the PersistentVolumeClaims of an Admitter.
-type reader struct{}
-
-// Kind returns the kind of PersistentVolumeClaims.
-func (reader) Kind() string { return "PersistentVolumeClaim" }
-
-// Decodable returns what a PersistentVolumeClaim is decoded into.
-func (reader) Decodable() webhook.Decodable { return &decodable{} }
+// admitter returns an Admitter of PersistentVolumeClaims.
+func admitter(admit func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)) webhook.Admitter {
+	return webhook.Admitter{
+		Kind: "PersistentVolumeClaim", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit,
+	}
+}
 
 // decodable has the fields of a PersistentVolumeClaim that admission uses.
 type decodable struct {

@@ -12,33 +12,25 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Validator denies growth that the cloud would reject although the API server's own plugin allows it.
-type Validator struct {
-	reader
+// NewValidator returns the Admitter of the validating webhook. It denies growth that the cloud would reject although the API
+// server's own plugin allows it.
+func NewValidator(o Options) webhook.Admitter { return admitter(o.validate) }
 
-	o Options
-}
-
-var _ webhook.Admitter = (*Validator)(nil)
-
-// NewValidator returns the Admitter of the validating webhook.
-func NewValidator(o Options) *Validator { return &Validator{o: o} }
-
-// Admit denies with 422 Invalid and one cause per problem.
-func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+// validate denies with 422 Invalid and one cause per problem.
+func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC := webhook.Objects[*corev1.PersistentVolumeClaim](req)
 	if oldPVC == nil || !volume.Grows(oldPVC, newPVC) {
 		return webhook.Allow(), nil
 	}
-	return webhook.Respond(newPVC, v.limits(ctx, oldPVC, newPVC), v.o.OnFinding), nil
+	return webhook.Respond(newPVC, o.limits(ctx, oldPVC, newPVC), o.OnFinding), nil
 }
 
-func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
+func (o *Options) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(newPVC)
-	if v.o.Volumes == nil || name == "" {
+	if o.Volumes == nil || name == "" {
 		return nil
 	}
-	class, err := v.o.Classes.StorageClass(name)
+	class, err := o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		// The API server's own plugin denies the update.
@@ -52,11 +44,11 @@ func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.Persisten
 		return nil
 	}
 	growth := volume.Growth{Old: oldPVC, New: newPVC, Class: class}
-	if growth.Type, err = v.o.volumeType(class); err != nil {
+	if growth.Type, err = o.volumeType(class); err != nil {
 		return []finding.Finding{logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class))}
 	}
 	if growth.NeedsAttachment() {
-		growth.Attachment, err = v.o.attachment(ctx, newPVC)
+		growth.Attachment, err = o.attachment(ctx, newPVC)
 	}
 	findings := growth.Findings()
 	if err != nil {

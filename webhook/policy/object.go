@@ -50,14 +50,3 @@ func (d *decodable[Spec]) Object() webhook.Object {
 	}
 	return nil
 }
-
-// Kind returns the kind of the Validator's policies.
-func (v *Validator) Kind() string { return v.kind }
-
-// Decodable returns what a policy of the Validator's kind is decoded into.
-func (v *Validator) Decodable() webhook.Decodable {
-	if v.kind == v1alpha1.KindClusterLoadBalancerPolicy {
-		return &decodable[v1alpha1.ClusterLoadBalancerPolicySpec]{}
-	}
-	return &decodable[v1alpha1.LoadBalancerPolicySpec]{}
-}

@@ -23,7 +23,7 @@ type Policies interface {
 	Others(except engine.Key) (others []*engine.Policy, namespaces map[string]map[string]string, err error)
 }
 
-// Options holds the dependencies of a Validator.
+// Options holds the dependencies of the Admitters of this package.
 type Options struct {
 	// Policies reads the policies that a policy is compared with.
 	Policies Policies
@@ -31,46 +31,42 @@ type Options struct {
 	OnFinding func(finding.Finding)
 }
 
-// Validator denies policies with errors and shows warnings.
-type Validator struct {
-	o    Options
-	kind string
+// NewValidator returns the Admitter of LoadBalancerPolicies. It denies policies with errors and shows warnings.
+func NewValidator(o Options) webhook.Admitter {
+	return admitter[v1alpha1.LoadBalancerPolicySpec](v1alpha1.KindLoadBalancerPolicy, o)
 }
 
-var _ webhook.Admitter = (*Validator)(nil)
-
-// NewValidator returns the Admitter of LoadBalancerPolicies.
-func NewValidator(o Options) *Validator {
-	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy}
+// NewClusterValidator returns the Admitter of ClusterLoadBalancerPolicies, which does the same.
+func NewClusterValidator(o Options) webhook.Admitter {
+	return admitter[v1alpha1.ClusterLoadBalancerPolicySpec](v1alpha1.KindClusterLoadBalancerPolicy, o)
 }
 
-// NewClusterValidator returns the Admitter of ClusterLoadBalancerPolicies.
-func NewClusterValidator(o Options) *Validator {
-	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy}
+func admitter[Spec any](kind string, o Options) webhook.Admitter {
+	return webhook.Admitter{Kind: kind, Decodable: func() webhook.Decodable { return &decodable[Spec]{} }, Admit: o.admit}
 }
 
-// Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
+// admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
 // another existing policy, only causes a warning.
-func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+func (o *Options) admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	// Of the metadata, nothing is read that an update could change.
 	if equality.Semantic.DeepEqual(req.Old, req.New) {
 		return webhook.Allow(), nil
 	}
-	findings := v.validate(ctx, req.Old, req.New)
+	findings := o.validate(ctx, req.Old, req.New)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("validate policy: %w", err)
 	}
-	return webhook.Respond(req.New, findings, v.o.OnFinding), nil
+	return webhook.Respond(req.New, findings, o.OnFinding), nil
 }
 
 // validate compares both the new and the old policy with the same others, so that the difference is due to the update
 // alone.
-func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy webhook.Object) []finding.Finding {
+func (o *Options) validate(ctx context.Context, oldPolicy, newPolicy webhook.Object) []finding.Finding {
 	compiled, findings := compile(newPolicy)
-	others, namespaces, err := v.o.Policies.Others(compiled.Key())
+	others, namespaces, err := o.Policies.Others(compiled.Key())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Admitted policy without comparing it with the others",
-			"policy", klog.KObj(newPolicy), "kind", v.kind, "rule", review.IDPolicyOthersUnavailable)
+			"policy", klog.KObj(newPolicy), "kind", compiled.Key().Kind, "rule", review.IDPolicyOthersUnavailable)
 		findings = append(slices.Clip(findings), othersUnavailable())
 	} else {
 		findings = slices.Concat(findings, engine.Against(compiled, others, namespaces))

@@ -14,10 +14,11 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )
 
-func mutator(onFinding func(finding.Finding)) *service.Mutator {
+func mutator(onFinding func(finding.Finding)) webhook.Admitter {
 	return service.NewMutator(service.Options{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
 }
 

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"context"
 	"encoding/hex"
 	"hash/maphash"
 	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,14 +27,10 @@ const (
 	maxListBytes = 8 << 20
 )
 
-// reader decodes the Services of an Admitter.
-type reader struct{}
-
-// Kind returns the kind of Services.
-func (reader) Kind() string { return "Service" }
-
-// Decodable returns what a Service is decoded into.
-func (reader) Decodable() webhook.Decodable { return &decodable{} }
+// admitter returns an Admitter of Services.
+func admitter(admit func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)) webhook.Admitter {
+	return webhook.Admitter{Kind: "Service", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit}
+}
 
 // decodable has the fields of a Service that admission uses. A test compares them with what the code refers to.
 type decodable struct {

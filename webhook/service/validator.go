@@ -12,38 +12,29 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Validator refuses Services with errors and returns warnings.
-type Validator struct {
-	reader
+// NewValidator returns the Admitter of the validating webhook. It refuses Services with errors and returns warnings.
+func NewValidator(o Options) webhook.Admitter { return admitter(o.validate) }
 
-	o Options
-}
-
-var _ webhook.Admitter = (*Validator)(nil)
-
-// NewValidator returns the admitter of the validating webhook.
-func NewValidator(o Options) *Validator { return &Validator{o: o} }
-
-// Admit refuses Services with errors: 422 Invalid with one cause per problem.
-func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+// validate refuses Services with errors: 422 Invalid with one cause per problem.
+func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc := webhook.Objects[*corev1.Service](req)
-	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
+	findings := append(o.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review service: %w", err)
 	}
-	return webhook.Respond(newSvc, findings, v.o.OnFinding), nil
+	return webhook.Respond(newSvc, findings, o.OnFinding), nil
 }
 
 // review validates a Service. Only load balancers have findings.
-func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
+func (o *Options) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
 		return nil
 	}
-	applicable, err := v.o.Policies.Applicable(ctx, namespace)
-	findings := v.o.Reviewer.Review(oldSvc, newSvc, applicable)
+	applicable, err := o.Policies.Applicable(ctx, namespace)
+	findings := o.Reviewer.Review(oldSvc, newSvc, applicable)
 	if err != nil {
 		remedy := "check it later with quayctl audit"
-		if v.o.Reviewer.Served(newSvc) {
+		if o.Reviewer.Served(newSvc) {
 			remedy = "the controllers check it before they change the cloud"
 		}
 		f := unavailable(ctx, newSvc, review.IDPoliciesUnavailable,

@@ -11,10 +11,11 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )
 
-func validator(onFinding func(finding.Finding)) *service.Validator {
+func validator(onFinding func(finding.Finding)) webhook.Admitter {
 	return service.NewValidator(service.Options{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
 }
 

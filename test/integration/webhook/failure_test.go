@@ -37,14 +37,13 @@ type trouble struct {
 
 type admitterFunc func(context.Context) (*admissionv1.AdmissionResponse, error)
 
-func (admitterFunc) Kind() string { return "Service" }
-
-func (admitterFunc) Decodable() webhook.Decodable {
-	return servicewebhook.NewMutator(servicewebhook.Options{}).Decodable()
-}
-
-func (f admitterFunc) Admit(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
-	return f(ctx)
+// admitter returns an Admitter of Services.
+func (f admitterFunc) admitter() webhook.Admitter {
+	a := servicewebhook.NewMutator(servicewebhook.Options{})
+	a.Admit = func(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+		return f(ctx)
+	}
+	return a
 }
 
 func troubles(t *testing.T) map[string]trouble {
@@ -55,11 +54,11 @@ func troubles(t *testing.T) map[string]trouble {
 	}
 	options := webhook.HandlerOptions{
 		Name: "faulty", Resource: servicewebhook.Resource(), Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
-		Admitter: admitterFunc(nil), // it is not called where there is no other one
+		Admitter: admitterFunc(nil).admitter(), // it is not called where there is no other one
 	}
 	admitted := func(f admitterFunc) http.Handler {
 		o := options
-		o.Admitter = f
+		o.Admitter = f.admitter()
 		return webhook.NewHandler(o)
 	}
 	overloaded, misrouted := options, options
