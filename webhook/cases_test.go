@@ -89,7 +89,7 @@ func calls(t testing.TB) []call {
 		{"mutate, 10 policies", svc, mutate(own, 10), create, 106},
 		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 61},
 		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 34},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 32},
 	}
 }
 

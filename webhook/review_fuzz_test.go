@@ -81,9 +81,10 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-func (m *metadata) meta() metav1.ObjectMeta {
+// meta returns the metadata with those annotations that have the prefix.
+func (m *metadata) meta(prefix string) metav1.ObjectMeta {
 	meta := m.names.meta()
-	meta.Annotations = m.Annotations
+	meta.Annotations = filter(m.Annotations, prefix)
 	return meta
 }
 
@@ -147,7 +148,7 @@ type serviceObject struct {
 
 // object returns the Service.
 func (s *serviceObject) object() runtime.Object {
-	svc := &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: s.Metadata.meta(), Spec: corev1.ServiceSpec{
+	svc := &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: s.Metadata.meta(""), Spec: corev1.ServiceSpec{
 		Type: s.Spec.Type, Selector: s.Spec.Selector, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
 		LoadBalancerIP: s.Spec.LoadBalancerIP, LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
 		LoadBalancerClass: s.Spec.LoadBalancerClass, AllocateLoadBalancerNodePorts: s.Spec.AllocateLoadBalancerNodePorts,
@@ -190,7 +191,7 @@ type volumeObject struct {
 }
 
 func (v *volumeObject) object() runtime.Object {
-	pv := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: v.Metadata.meta()}
+	pv := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: v.Metadata.meta("pv.kubernetes.io/")}
 	pv.Labels = filter(v.Metadata.Labels, "topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/")
 	pv.Spec.NodeAffinity = v.Spec.NodeAffinity
 	if csi := v.Spec.CSI; csi != nil {
@@ -241,7 +242,13 @@ type claimObject struct {
 }
 
 func (c *claimObject) object() runtime.Object {
-	pvc := &corev1.PersistentVolumeClaim{TypeMeta: c.TypeMeta, ObjectMeta: c.Metadata.meta()}
+	pvc := &corev1.PersistentVolumeClaim{TypeMeta: c.TypeMeta, ObjectMeta: c.Metadata.meta(corev1.BetaStorageClassAnnotation)}
+	if pvc.Annotations != nil { // only one key is read, and not others that begin like it
+		value, set := pvc.Annotations[corev1.BetaStorageClassAnnotation]
+		if pvc.Annotations = map[string]string{}; set {
+			pvc.Annotations[corev1.BetaStorageClassAnnotation] = value
+		}
+	}
 	pvc.Spec.Resources.Requests, pvc.Status.Capacity = c.Spec.Resources.Requests.list(), c.Status.Capacity.list()
 	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = c.Spec.StorageClassName, c.Spec.VolumeName, c.Status.Phase
 	return pvc

@@ -16,8 +16,8 @@ type decodable struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		webhook.Metadata
-		Labels      topology           `json:"labels"`
-		Annotations stream.Annotations `json:"annotations"`
+		Labels      topology     `json:"labels"`
+		Annotations provisioning `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		CSI *struct {
@@ -46,4 +46,13 @@ func (t *topology) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return stream.Strings(d, (*map[string]string)(t), func(key string) bool {
 		return strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "failure-domain.beta.kubernetes.io/")
 	})
+}
+
+// provisioning has the annotations that may be those that provisioners set. Others would be held while the Admitter waits
+// for the cloud.
+type provisioning map[string]string
+
+// UnmarshalJSONFrom decodes the annotations.
+func (p *provisioning) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(p), func(key string) bool { return strings.HasPrefix(key, "pv.kubernetes.io/") })
 }

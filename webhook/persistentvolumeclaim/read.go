@@ -28,7 +28,7 @@ type decodable struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		webhook.Metadata
-		Annotations stream.Annotations `json:"annotations"`
+		Annotations class `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		Resources struct {
@@ -50,6 +50,14 @@ func (d *decodable) Object() webhook.Object {
 	pvc.Spec.Resources.Requests, pvc.Status.Capacity = d.Spec.Resources.Requests.list(), d.Status.Capacity.list()
 	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = d.Spec.StorageClassName, d.Spec.VolumeName, d.Status.Phase
 	return pvc
+}
+
+// class has the annotation that names a class. Others would be held while the Admitter waits for the cloud.
+type class map[string]string
+
+// UnmarshalJSONFrom decodes the annotation.
+func (c *class) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(c), func(key string) bool { return key == corev1.BetaStorageClassAnnotation })
 }
 
 // storage is a list of resources with the only one that matters.
