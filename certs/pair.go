@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/cert"
 )
 
 // Keys of our Secrets in addition to those of every kubernetes.io/tls Secret.
@@ -36,9 +35,10 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 	if len(bundle) == 0 {
 		return pair, nil
 	}
-	roots, err := cert.NewPoolFromBytes(bundle)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", authorityKey, err)
+	roots := x509.NewCertPool()
+	// As in API servers, a certificate that cannot be parsed is no obstacle next to one that verifies.
+	if !roots.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("%s contains no valid certificate", authorityKey)
 	}
 	intermediates := x509.NewCertPool()
 	for _, intermediate := range chain[1:] {
