@@ -192,8 +192,17 @@ func TestCAInjection(t *testing.T) {
 
 // The objects of cert-manager have only fields that cert-manager knows.
 func TestCertManagerObjects(t *testing.T) {
-	for _, name := range []string{"default", "issuer"} {
-		args := find[appsv1.Deployment](t, render(t, cases()[name]), "Deployment", webhooks).Spec.Template.Spec.Containers[0].Args
+	for name, test := range map[string]struct {
+		values env.Values
+		want   int
+	}{
+		"default": {cases()["default"], 4},
+		"issuer":  {cases()["issuer"], 1},
+		"names that look like numbers": {
+			env.Values{"certs": map[string]any{"secretName": "1e3", "issuerRef": map[string]any{"group": "1.0", "kind": "Issuer", "name": "2024"}}}, 1,
+		},
+	} {
+		args := find[appsv1.Deployment](t, render(t, test.values), "Deployment", webhooks).Spec.Template.Spec.Containers[0].Args
 		decoded := 0
 		for _, arg := range args {
 			text, is := strings.CutPrefix(arg, "--cert-manager-object=")
@@ -209,8 +218,8 @@ func TestCertManagerObjects(t *testing.T) {
 			}
 			decoded++
 		}
-		if want := map[string]int{"default": 4, "issuer": 1}[name]; decoded != want {
-			t.Errorf("%s: %d objects, want %d", name, decoded, want)
+		if decoded != test.want {
+			t.Errorf("%s: %d objects, want %d", name, decoded, test.want)
 		}
 	}
 }

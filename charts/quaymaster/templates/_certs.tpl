@@ -24,12 +24,12 @@ webhooks apply them, because cert-manager may be installed later. Administrators
 {{- $issuer = dict "kind" "Issuer" "name" (printf "%s-ca" $prefix) -}}
 - apiVersion: cert-manager.io/v1
   kind: Issuer
-  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-selfsigned, labels: {{ toJson $labels }}}
+  metadata: {namespace: {{ .Release.Namespace | quote }}, name: {{ $prefix }}-selfsigned, labels: {{ toJson $labels }}}
   spec:
     selfSigned: {}
 - apiVersion: cert-manager.io/v1
   kind: Certificate
-  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
+  metadata: {namespace: {{ .Release.Namespace | quote }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
   spec:
     secretName: {{ $prefix }}-ca
     # Certificates name it as their issuer, and administrators find it in bundles.
@@ -43,21 +43,21 @@ webhooks apply them, because cert-manager may be installed later. Administrators
     issuerRef: {group: cert-manager.io, kind: Issuer, name: {{ $prefix }}-selfsigned}
 - apiVersion: cert-manager.io/v1
   kind: Issuer
-  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
+  metadata: {namespace: {{ .Release.Namespace | quote }}, name: {{ $prefix }}-ca, labels: {{ toJson $labels }}}
   spec:
     ca: {secretName: {{ $prefix }}-ca}
 {{- end }}
 - apiVersion: cert-manager.io/v1
   kind: Certificate
-  metadata: {namespace: {{ .Release.Namespace }}, name: {{ $prefix }}, labels: {{ toJson $labels }}}
+  metadata: {namespace: {{ .Release.Namespace | quote }}, name: {{ $prefix }}, labels: {{ toJson $labels }}}
   spec:
-    secretName: {{ include "quaymaster.certs.secret" . }}
+    secretName: {{ include "quaymaster.certs.secret" . | quote }}
     dnsNames: [{{ include "quaymaster.fullname" . }}-webhook.{{ .Release.Namespace }}.svc]
     duration: 2160h0m0s
     renewBefore: 720h0m0s
     privateKey: {algorithm: ECDSA, size: 256, rotationPolicy: Always}
     usages: [digital signature, server auth]
-    issuerRef: {group: {{ $issuer.group | default "cert-manager.io" }}, kind: {{ $issuer.kind }}, name: {{ $issuer.name }}}
+    issuerRef: {group: {{ $issuer.group | default "cert-manager.io" | quote }}, kind: {{ $issuer.kind | quote }}, name: {{ $issuer.name | quote }}}
 {{- end -}}
 
 {{/* The Certificate whose CA cert-manager injects into the webhook configurations, or empty. */}}
