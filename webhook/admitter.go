@@ -10,6 +10,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
 )
@@ -33,8 +34,9 @@ const (
 // Admitter decides on the creation and the updates of objects of one kind. It is not called for an object that is being
 // deleted, which needs no validation: finalizers must be removable.
 type Admitter struct {
-	// Kind is the kind of the objects.
-	Kind string
+	// Resource and Kind are those of the objects.
+	Resource schema.GroupVersionResource
+	Kind     string
 	// Decodable returns what an object is decoded into.
 	Decodable func() Decodable
 	// Admit returns a response; the handler sets its UID. An error means that there is no decision. Admit must respect the
@@ -45,16 +47,14 @@ type Admitter struct {
 // Allow returns a response that admits an object without warnings.
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }
 
-// Respond turns findings about an object into a response: errors deny the object with 422 Invalid and one cause per error,
-// warnings are shown to the user. It calls onFinding, unless nil, for each finding.
-func Respond(object Object, findings []finding.Finding, onFinding func(finding.Finding)) *admissionv1.AdmissionResponse {
+// Respond turns findings about the new object into a response, and counts them: errors deny the object with 422 Invalid and
+// one cause per error, warnings are shown to the user.
+func (r *Request) Respond(findings []finding.Finding) *admissionv1.AdmissionResponse {
 	response := Allow()
 	response.Warnings = truncateWarnings(finding.Warnings(findings))
 	ids := map[finding.Severity][]string{}
 	for _, f := range findings {
-		if onFinding != nil {
-			onFinding(f)
-		}
+		r.handler.count(f)
 		ids[f.Severity] = append(ids[f.Severity], f.ID)
 	}
 	audit(response, auditDenied, ids[finding.Error])
@@ -62,9 +62,9 @@ func Respond(object Object, findings []finding.Finding, onFinding func(finding.F
 	audit(response, auditAudited, ids[finding.Audit])
 	if finding.Deny(findings) {
 		response.Allowed = false
-		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
+		kind := r.New.GetObjectKind().GroupVersionKind().GroupKind()
 		// An object with generateName has no name yet.
-		response.Result = finding.InvalidStatus(kind, cmp.Or(object.GetName(), object.GetGenerateName()), findings)
+		response.Result = finding.InvalidStatus(kind, cmp.Or(r.New.GetName(), r.New.GetGenerateName()), findings)
 		response.Result.Code = http.StatusUnprocessableEntity
 	}
 	return response

@@ -32,7 +32,6 @@ const dlb = "service.beta.kubernetes.io/dlb-"
 // call is one kind of request: a webhook and the body that an API server sends it.
 type call struct {
 	name     string
-	resource metav1.GroupVersionResource
 	admitter webhook.Admitter
 	body     []byte
 	// allocations is how many objects one request allocates, from the body to the response.
@@ -60,36 +59,35 @@ func calls(t testing.TB) []call {
 	}
 	create, update := captured(t, "service-create", nil), captured(t, "service-update", nil)
 	defaulted := captured(t, "service-create", map[string]string{dlb + "listener-maxqps": "10000", dlb + "listener-idle-timeout": "60s"})
-	svc, pv, pvc := service.Resource(), persistentvolume.Resource(), persistentvolumeclaim.Resource()
 	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}
 	hundred := map[string]string{}
 	for i := range 94 {
 		hundred[fmt.Sprintf("example.com/annotation-%d", i)] = string(bytes.Repeat([]byte("x"), 290))
 	}
 	return []call{
-		{"create", svc, validate(own, 0), defaulted, 42},
-		{"create, 1 policy", svc, validate(own, 1), defaulted, 42},
-		{"create, 10 policies", svc, validate(own, 10), defaulted, 42},
-		{"create, all catalogs", svc, validate(all, 0), defaulted, 87},
-		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 93},
-		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
+		{"create", validate(own, 0), defaulted, 42},
+		{"create, 1 policy", validate(own, 1), defaulted, 42},
+		{"create, 10 policies", validate(own, 10), defaulted, 42},
+		{"create, all catalogs", validate(all, 0), defaulted, 87},
+		{"create, denied for 1 finding", validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 93},
+		{"create, denied for 4 findings", validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
 		}), 233},
-		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
+		{"create for AWS", validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
 		}), 41},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 252},
-		{"update", svc, validate(own, 0), update, 69},
-		{"update, 1 policy", svc, validate(own, 1), update, 107},
-		{"update, 10 policies", svc, validate(own, 10), update, 129},
-		{"mutate", svc, mutate(own, 0), create, 79},
-		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 42},
-		{"mutate, 1 policy", svc, mutate(own, 1), create, 95},
-		{"mutate, 10 policies", svc, mutate(own, 10), create, 106},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 61},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 32},
+		{"create, 100 annotations in 32 KiB", validate(own, 0), captured(t, "service-create", hundred), 252},
+		{"update", validate(own, 0), update, 69},
+		{"update, 1 policy", validate(own, 1), update, 107},
+		{"update, 10 policies", validate(own, 10), update, 129},
+		{"mutate", mutate(own, 0), create, 79},
+		{"mutate, nothing to add", mutate(own, 0), defaulted, 42},
+		{"mutate, 1 policy", mutate(own, 1), create, 95},
+		{"mutate, 10 policies", mutate(own, 10), create, 106},
+		{"mutate volume", persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 61},
+		{"mutate claim", persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
+		{"validate claim", persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 32},
 	}
 }
 
@@ -151,7 +149,7 @@ func (c *call) server(t testing.TB) func() {
 		t.Fatal(err)
 	}
 	handler := webhook.NewHandler(webhook.HandlerOptions{
-		Name: "benchmark", Resource: c.resource, Admitter: c.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
+		Name: "benchmark", Admitter: c.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
 		Clock: clock.RealClock{},
 	})
 	r, err := http.NewRequestWithContext(klog.NewContext(t.Context(), klog.Logger{}), http.MethodPost, "/?timeout=3s", nil)

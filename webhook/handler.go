@@ -15,11 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook/stream"
 )
 
@@ -38,12 +38,10 @@ var jsonHeader = []string{contentTypeJSON}
 type HandlerOptions struct {
 	// Name identifies the webhook in logs and metrics, such as validate-service. It is served at / followed by its name.
 	Name string
-	// Resource is the only resource served.
-	Resource metav1.GroupVersionResource
+	// Admitter decides on the requests. No other resource than its own is served.
+	Admitter Admitter
 	// Subresource is a subresource that is also served; none if it is empty.
 	Subresource string
-	// Admitter decides on the requests. Its kind is that of the resource.
-	Admitter Admitter
 	// Timeout is the longest time for a response, whatever the caller asks for; it defaults to 10 s.
 	Timeout time.Duration
 	// Limit bounds concurrent requests; those beyond it wait, at most until their deadline.
@@ -134,6 +132,11 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	}
 	response, err := h.o.Admitter.Admit(ctx, relevant)
 	return h.respond(ctx, req, response, err)
+}
+
+// count counts a finding.
+func (h *Handler) count(f finding.Finding) {
+	h.o.Metrics.findings.WithLabelValues(h.o.Name, f.ID, string(f.Severity)).Inc()
 }
 
 // isLarge reports whether a request needs a share of the budget for its body.

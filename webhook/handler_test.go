@@ -28,8 +28,6 @@ const reviewBody = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"
 	`"kind":{"group":"","version":"v1","kind":"Service"},"resource":{"group":"","version":"v1","resource":"services"},` +
 	`"name":"web","namespace":"shop","operation":"CREATE","object":{"apiVersion":"v1","kind":"Service"},"futureField":1},"futureField":2}`
 
-var services = metav1.GroupVersionResource{Version: "v1", Resource: "services"}
-
 type admitterFunc func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)
 
 // admitter returns an Admitter of Services.
@@ -71,7 +69,6 @@ func newFixture(t testing.TB, admitter admitterFunc, limit int, options ...func(
 	}
 	o := webhook.HandlerOptions{
 		Name:     "validate-service",
-		Resource: services,
 		Admitter: admitter.admitter(),
 		Limit:    webhook.NewLimit(limit),
 		Metrics:  metrics,

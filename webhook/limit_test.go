@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/webhook"
@@ -43,7 +42,7 @@ func newCrowd(t *testing.T, limit int, names ...string) *crowd {
 	shared := webhook.NewLimit(limit)
 	for _, name := range names {
 		c.handlers[name] = webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: services, Limit: shared, Metrics: metrics, Clock: clock.RealClock{},
+			Name: name, Limit: shared, Metrics: metrics, Clock: clock.RealClock{},
 			Admitter: admitterFunc(func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				c.admitted <- struct{}{}
 				<-leave
@@ -141,17 +140,16 @@ func TestSkippedContentsHoldNothing(t *testing.T) {
 	fields := `"managedFields":[` + strings.Repeat(`{"manager":"a"},`, 10_000) + `{}]`
 	annotations := `"annotations":{"example.com/note":"` + strings.Repeat("x", 200<<10) + `"}`
 	for kind, test := range map[string]struct {
-		resource metav1.GroupVersionResource
 		admitter webhook.Admitter
 		metadata string
 	}{
-		"Service":               {services, service.NewMutator(service.Options{}), fields},
-		"PersistentVolume":      {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{}), annotations},
-		"PersistentVolumeClaim": {persistentvolumeclaim.Resource(), persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}), annotations},
+		"Service":               {service.NewMutator(service.Options{}), fields},
+		"PersistentVolume":      {persistentvolume.NewMutator(persistentvolume.MutatorOptions{}), annotations},
+		"PersistentVolumeClaim": {persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}), annotations},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			body := strings.NewReplacer(
-				`"kind":"Service"`, `"kind":"`+kind+`"`, `"services"`, `"`+test.resource.Resource+`"`,
+				`"kind":"Service"`, `"kind":"`+kind+`"`, `"services"`, `"`+test.admitter.Resource.Resource+`"`,
 				`"object":{`, `"object":{"metadata":{`+test.metadata+`},`,
 			).Replace(reviewBody)
 			synctest.Test(t, func(t *testing.T) {
@@ -162,7 +160,8 @@ func TestSkippedContentsHoldNothing(t *testing.T) {
 					<-leave
 					return webhook.Allow(), nil
 				}, requests, func(o *webhook.HandlerOptions) {
-					o.Resource, o.Admitter.Kind, o.Admitter.Decodable = test.resource, kind, test.admitter.Decodable
+					test.admitter.Admit = o.Admitter.Admit
+					o.Admitter = test.admitter
 				})
 				var calls sync.WaitGroup
 				for range requests {
@@ -262,7 +261,7 @@ func TestHeadIsCheap(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := webhook.NewHandler(webhook.HandlerOptions{
-		Name: "validate-service", Resource: services, Limit: webhook.NewLimit(10), Metrics: metrics, Clock: clock.RealClock{},
+		Name: "validate-service", Limit: webhook.NewLimit(10), Metrics: metrics, Clock: clock.RealClock{},
 		Admitter: admitterFunc(allow).admitter(),
 	})
 	measure := func(contentType, query string) float64 {

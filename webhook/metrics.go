@@ -54,11 +54,6 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// CountFinding counts a finding of the webhook.
-func (m *Metrics) CountFinding(webhook, id, severity string) {
-	m.findings.WithLabelValues(webhook, id, severity).Inc()
-}
-
 func (m *Metrics) observe(webhook string, d decision, elapsed time.Duration) {
 	m.requests.WithLabelValues(webhook, string(d)).Inc()
 	m.duration.WithLabelValues(webhook).Observe(elapsed.Seconds())

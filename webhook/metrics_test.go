@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook"
 )
 
@@ -26,7 +26,7 @@ func TestDurations(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	var duration time.Duration
 	handler := webhook.NewHandler(webhook.HandlerOptions{
-		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
+		Name: "validate-service",
 		Admitter: admitterFunc(func(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 			clock.SetTime(clock.Now().Add(duration))
 			return allow(ctx, req)
@@ -57,22 +57,18 @@ func TestDurations(t *testing.T) {
 }
 
 func TestFindingsAreCounted(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	metrics, err := webhook.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics.CountFinding("validate-service", "dlb-sctp", "error")
-	metrics.CountFinding("validate-service", "dlb-sctp", "error")
-	metrics.CountFinding("mutate-persistentvolumeclaim", "pvc-not-bound", "warning")
+	f := newFixture(t, func(_ context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+		return req.Respond([]finding.Finding{
+			{ID: "dlb-sctp", Severity: finding.Error}, {ID: "dlb-sctp", Severity: finding.Error}, {ID: "not-bound", Severity: finding.Warning},
+		}), nil
+	}, 1)
+	f.handler.ServeHTTP(httptest.NewRecorder(), post(reviewBody))
 	const want = `# HELP quaymaster_webhook_findings_total Findings in admission requests by webhook, finding id (label rule) and severity.
 # TYPE quaymaster_webhook_findings_total counter
 quaymaster_webhook_findings_total{rule="dlb-sctp",severity="error",webhook="validate-service"} 2
-quaymaster_webhook_findings_total{rule="pvc-not-bound",severity="warning",webhook="mutate-persistentvolumeclaim"} 1
+quaymaster_webhook_findings_total{rule="not-bound",severity="warning",webhook="validate-service"} 1
 `
-	if err := testutil.GatherAndCompare(
-		registry, strings.NewReader(want), "quaymaster_webhook_findings_total",
-	); err != nil {
+	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "quaymaster_webhook_findings_total"); err != nil {
 		t.Error(err)
 	}
 }

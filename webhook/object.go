@@ -6,7 +6,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Object is an object of a request.
@@ -20,6 +19,8 @@ type Request struct {
 	Namespace string
 	// Old is nil on creation.
 	Old, New Object
+
+	handler *Handler
 }
 
 // Objects returns the objects of a request; the old one is nil on creation.
@@ -38,7 +39,7 @@ func (h *Handler) request(r *request) (*Request, error) {
 	if err := h.valid("request.object", &r.Object); err != nil {
 		return nil, err
 	}
-	relevant := &Request{Namespace: r.Namespace, New: r.Object.object}
+	relevant := &Request{Namespace: r.Namespace, New: r.Object.object, handler: h}
 	if r.Operation == admissionv1.Update {
 		if err := h.valid("request.oldObject", &r.OldObject); err != nil {
 			return nil, err
@@ -53,7 +54,7 @@ func (h *Handler) request(r *request) (*Request, error) {
 
 // valid reports an object that is missing, malformed or of the wrong kind.
 func (h *Handler) valid(name string, s *slot) error {
-	kind, version := h.o.Admitter.Kind, schema.GroupVersion{Group: h.o.Resource.Group, Version: h.o.Resource.Version}.String()
+	kind, version := h.o.Admitter.Kind, h.o.Admitter.Resource.GroupVersion().String()
 	switch {
 	case s.mismatch != nil:
 		return fmt.Errorf("%s must be a %s: %w", name, kind, s.mismatch)

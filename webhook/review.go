@@ -110,7 +110,7 @@ func unreadable(err error) *httpFailure {
 
 // check validates that a request is about the resource, or about the subresource of it that is also served, if any.
 func (h *Handler) check(kind metav1.TypeMeta, req *request) error {
-	resource, subresource := h.o.Resource, h.o.Subresource
+	resource, subresource := metav1.GroupVersionResource(h.o.Admitter.Resource), h.o.Subresource
 	switch {
 	case kind.APIVersion != reviewVersion || kind.Kind != reviewKind:
 		return fmt.Errorf("body must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
@@ -143,10 +143,11 @@ func (h *Handler) refuse(req *request, excess *stream.LimitError) *admissionv1.A
 	if object.GetName() == "" {
 		object.SetName(req.Name)
 	}
-	return Respond(object, []finding.Finding{{
+	refused := &Request{New: object, handler: h}
+	return refused.Respond([]finding.Finding{{
 		ID: review.IDTooLarge, Severity: finding.Error, Type: field.ErrorTypeTooLong, Field: excess.Field,
 		Message: excess.Message, Remedy: "make the object smaller: it cannot be validated",
-	}}, func(f finding.Finding) { h.o.Metrics.CountFinding(h.o.Name, f.ID, string(f.Severity)) })
+	}})
 }
 
 // admissionReview has the fields of an AdmissionReview that are used.

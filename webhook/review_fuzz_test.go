@@ -278,27 +278,17 @@ func (p *clusterPolicyObject) object() runtime.Object {
 
 // reading is what one webhook reads.
 type reading struct {
-	resource metav1.GroupVersionResource
 	admitter webhook.Admitter
 	want     func() readable
 }
 
 func readings() []reading {
 	return []reading{
-		{service.Resource(), service.NewValidator(service.Options{}), func() readable { return &serviceObject{} }},
-		{
-			persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{}),
-			func() readable { return &volumeObject{} },
-		},
-		{
-			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}),
-			func() readable { return &claimObject{} },
-		},
-		{policy.LoadBalancerPolicies(), policy.NewValidator(policy.Options{}), func() readable { return &policyObject{} }},
-		{
-			policy.ClusterLoadBalancerPolicies(), policy.NewClusterValidator(policy.Options{}),
-			func() readable { return &clusterPolicyObject{} },
-		},
+		{service.NewValidator(service.Options{}), func() readable { return &serviceObject{} }},
+		{persistentvolume.NewMutator(persistentvolume.MutatorOptions{}), func() readable { return &volumeObject{} }},
+		{persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}), func() readable { return &claimObject{} }},
+		{policy.NewValidator(policy.Options{}), func() readable { return &policyObject{} }},
+		{policy.NewClusterValidator(policy.Options{}), func() readable { return &clusterPolicyObject{} }},
 	}
 }
 
@@ -347,7 +337,7 @@ func FuzzReview(f *testing.F) {
 			for _, operation := range []string{"CREATE", "UPDATE"} {
 				f.Add(byte(i), fmt.Appendf(nil, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",`+
 					`"resource":{"group":%q,"version":%q,"resource":%q},"operation":%q,"object": %s ,"oldObject": %s ,"name":"after"}}`,
-					one.resource.Group, one.resource.Version, one.resource.Resource, operation, text, text))
+					one.admitter.Resource.Group, one.admitter.Resource.Version, one.admitter.Resource.Resource, operation, text, text))
 			}
 		}
 	}
@@ -387,7 +377,7 @@ func FuzzReview(f *testing.F) {
 		err := kjson.UnmarshalCaseSensitivePreserveInts(body, want)
 		for _, length := range []int64{int64(len(body)), -1} {
 			handler := webhook.NewHandler(webhook.HandlerOptions{
-				Resource: one.resource, Admitter: one.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+				Admitter: one.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 			})
 			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
@@ -395,7 +385,7 @@ func FuzzReview(f *testing.F) {
 				r.Body = pieces{r.Body}
 			}
 			got, status := handler.Read(httptest.NewRecorder(), r)
-			switch valid := err == nil && want.valid(one.resource); {
+			switch valid := err == nil && want.valid(metav1.GroupVersionResource(one.admitter.Resource)); {
 			case !valid && status != http.StatusBadRequest || valid && status != http.StatusOK:
 				t.Fatalf("status %d; API server: %v\n%.300q", status, err, body)
 			case valid:

@@ -62,37 +62,37 @@ func newServers(t testing.TB) []*server {
 		admitter webhook.Admitter
 	}{
 		{
-			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
+			server{name: "mutate-service", kind: core.WithKind("Service"), object: newService},
 			service.NewMutator(service.Options{Reviewer: reviewer, Policies: known}),
 		},
 		{
-			server{name: "validate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
+			server{name: "validate-service", kind: core.WithKind("Service"), object: newService},
 			service.NewValidator(service.Options{Reviewer: reviewer, Policies: known}),
 		},
 		{
 			server{
-				name: "mutate-persistentvolume", resource: persistentvolume.Resource(), kind: core.WithKind("PersistentVolume"),
+				name: "mutate-persistentvolume", kind: core.WithKind("PersistentVolume"),
 				object: func() runtime.Object { return &corev1.PersistentVolume{} },
 			},
 			persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}),
 		},
 		{
 			server{
-				name: "mutate-persistentvolumeclaim", resource: persistentvolumeclaim.Resource(),
+				name: "mutate-persistentvolumeclaim",
 				kind: core.WithKind("PersistentVolumeClaim"), object: newClaim,
 			},
 			persistentvolumeclaim.NewMutator(claims),
 		},
 		{
 			server{
-				name: "validate-persistentvolumeclaim", resource: persistentvolumeclaim.Resource(),
+				name: "validate-persistentvolumeclaim",
 				kind: core.WithKind("PersistentVolumeClaim"), object: newClaim,
 			},
 			persistentvolumeclaim.NewValidator(claims),
 		},
 		{
 			server{
-				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(),
+				name:   "validate-loadbalancerpolicy",
 				kind:   ours.WithKind("LoadBalancerPolicy"),
 				object: func() runtime.Object { return &v1alpha1.LoadBalancerPolicy{} },
 			},
@@ -100,7 +100,7 @@ func newServers(t testing.TB) []*server {
 		},
 		{
 			server{
-				name: "validate-clusterloadbalancerpolicy", resource: policy.ClusterLoadBalancerPolicies(),
+				name:   "validate-clusterloadbalancerpolicy",
 				kind:   ours.WithKind("ClusterLoadBalancerPolicy"),
 				object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
 			},
@@ -108,9 +108,9 @@ func newServers(t testing.TB) []*server {
 		},
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
-			Name: s.name, Resource: s.resource, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
-			Clock: clock.RealClock{},
+			Name: s.name, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 		})
+		s.resource = metav1.GroupVersionResource(s.admitter.Resource)
 		servers = append(servers, &s.server)
 	}
 	return servers
@@ -124,25 +124,26 @@ func reviews(t testing.TB) [][]byte {
 	}
 	var all [][]byte
 	for _, seed := range []struct {
-		resource    metav1.GroupVersionResource
+		resource    string
 		old, object runtime.Object
 	}{
-		{service.Resource(), nil, builder.Service()},
+		{"services", nil, builder.Service()},
 		{
-			service.Resource(), nil,
+			"services", nil,
 			builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest")),
 		},
-		{service.Resource(), builder.Service(), builder.Service(builder.DLB("network-type", "private"))},
-		{persistentvolume.Resource(), nil, builder.PersistentVolume()},
-		{persistentvolume.Resource(), nil, affine()},
-		{persistentvolumeclaim.Resource(), nil, claim("2Ti")},
-		{persistentvolumeclaim.Resource(), claim("10Gi"), claim("25Gi")},
-		{persistentvolumeclaim.Resource(), claim("10Gi"), claim("2Ti")},
-		{policy.LoadBalancerPolicies(), nil, namespacePolicy()},
-		{policy.ClusterLoadBalancerPolicies(), clusterPolicy("1000"), clusterPolicy("9000")},
+		{"services", builder.Service(), builder.Service(builder.DLB("network-type", "private"))},
+		{"persistentvolumes", nil, builder.PersistentVolume()},
+		{"persistentvolumes", nil, affine()},
+		{"persistentvolumeclaims", nil, claim("2Ti")},
+		{"persistentvolumeclaims", claim("10Gi"), claim("25Gi")},
+		{"persistentvolumeclaims", claim("10Gi"), claim("2Ti")},
+		{"loadbalancerpolicies", nil, namespacePolicy()},
+		{"clusterloadbalancerpolicies", clusterPolicy("1000"), clusterPolicy("9000")},
 	} {
+		gv := seed.object.GetObjectKind().GroupVersionKind().GroupVersion()
 		req := &admissionv1.AdmissionRequest{
-			UID: "0df28fbd-5f5f-11e8-bc74-36e6bb280816", Resource: seed.resource, Operation: admissionv1.Create,
+			UID: "0df28fbd-5f5f-11e8-bc74-36e6bb280816", Resource: metav1.GroupVersionResource(gv.WithResource(seed.resource)), Operation: admissionv1.Create,
 			Name: "web", Namespace: "shop", Object: runtime.RawExtension{Raw: marshal(t, seed.object)},
 		}
 		if seed.old != nil {

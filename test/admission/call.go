@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,20 +29,22 @@ type StatusError struct {
 
 func (f *StatusError) Error() string { return fmt.Sprintf("status %d: %s", f.Status, f.Problem) }
 
-// Call returns the response to a request about a resource, which need not have a UID, or else a StatusError.
+// Call returns the response to a request, which need not have a UID or a resource, or else a StatusError. The findings that
+// the metrics count must be those of the response.
 func Call(
-	ctx context.Context, t testing.TB, by webhook.Admitter, resource metav1.GroupVersionResource, req *admissionv1.AdmissionRequest,
+	ctx context.Context, t testing.TB, by webhook.Admitter, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
 	t.Helper()
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
+	registry := prometheus.NewRegistry()
+	metrics, err := webhook.NewMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	handler := webhook.NewHandler(webhook.HandlerOptions{
-		Name: "tested", Resource: resource, Admitter: by, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+		Name: "tested", Admitter: by, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 	})
 	sent := *req
-	sent.UID, sent.Resource = cmp.Or(req.UID, "tested"), resource
+	sent.UID, sent.Resource = cmp.Or(req.UID, "tested"), metav1.GroupVersionResource(by.Resource)
 	body, err := json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &sent,
 	})
@@ -62,5 +65,43 @@ func Call(
 		t.Errorf("the response is to request %q", review.Response.UID)
 	}
 	review.Response.UID = req.UID
+	audited := map[string]string{
+		"error": review.Response.AuditAnnotations["denied"], "warning": review.Response.AuditAnnotations["warned"],
+		"audit": review.Response.AuditAnnotations["audited"],
+	}
+	for severity, ids := range counted(t, registry) {
+		if slices.Sort(ids); strings.Join(ids, ",") != audited[severity] {
+			t.Errorf("counted findings %q of severity %s, but the response has %q", ids, severity, audited[severity])
+		}
+		delete(audited, severity)
+	}
+	for severity, ids := range audited {
+		if ids != "" {
+			t.Errorf("findings %s of severity %s were not counted", ids, severity)
+		}
+	}
 	return review.Response, nil
+}
+
+// counted returns the ids of the findings that were counted, by severity.
+func counted(t testing.TB, registry *prometheus.Registry) map[string][]string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for _, family := range families {
+		if family.GetName() != "quaymaster_webhook_findings_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			all[labels["severity"]] = append(all[labels["severity"]], labels["rule"])
+		}
+	}
+	return all
 }

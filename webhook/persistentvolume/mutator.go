@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
@@ -20,11 +19,6 @@ import (
 // auditLabeled is the audit annotation for the labels that were set.
 const auditLabeled = "labeled"
 
-// Resource returns the resource that the webhook serves.
-func Resource() metav1.GroupVersionResource {
-	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumes"}
-}
-
 // MutatorOptions holds the dependencies of the Admitter.
 type MutatorOptions struct {
 	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the
@@ -34,8 +28,6 @@ type MutatorOptions struct {
 	Budget time.Duration
 	// Completed is true if controllers add the zones that admission could not find out.
 	Completed bool
-	// OnFinding is called for each finding, for metrics; may be nil.
-	OnFinding func(finding.Finding)
 }
 
 // NewMutator returns the Admitter of the mutating webhook. It sets the zones of new PersistentVolumes. It has no side effects,
@@ -43,7 +35,8 @@ type MutatorOptions struct {
 func NewMutator(o MutatorOptions) webhook.Admitter {
 	o.Budget = cmp.Or(o.Budget, webhook.DefaultBudget)
 	return webhook.Admitter{
-		Kind: "PersistentVolume", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: o.mutate,
+		Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes"), Kind: "PersistentVolume",
+		Decodable: func() webhook.Decodable { return &decodable{} }, Admit: o.mutate,
 	}
 }
 
@@ -56,7 +49,7 @@ func (o *MutatorOptions) mutate(ctx context.Context, req *webhook.Request) (*adm
 	case oldPV != nil:
 		return keep(oldPV, newPV)
 	}
-	return o.complete(ctx, newPV)
+	return o.complete(ctx, req, newPV)
 }
 
 // keep carries over the node affinity that an update omits because its author does not know about it. What is missing
@@ -71,9 +64,11 @@ func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse
 }
 
 // complete adds the zones that a new PersistentVolume lacks.
-func (o *MutatorOptions) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
+func (o *MutatorOptions) complete(
+	ctx context.Context, req *webhook.Request, pv *corev1.PersistentVolume,
+) (*admissionv1.AdmissionResponse, error) {
 	change := o.change(ctx, pv)
-	response := webhook.Respond(pv, change.Findings, o.OnFinding)
+	response := req.Respond(change.Findings)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}

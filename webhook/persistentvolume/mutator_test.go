@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/admission"
 	"quaymaster.dev/test/cloud"
@@ -78,8 +77,8 @@ func create(m manifest) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: m.json()}}
 }
 
-func mutator(l cloudprovider.PVLabeler, onFinding func(finding.Finding)) webhook.Admitter {
-	return persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l, OnFinding: onFinding})
+func mutator(l cloudprovider.PVLabeler) webhook.Admitter {
+	return persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l})
 }
 
 func TestMutatorPatches(t *testing.T) {
@@ -160,7 +159,7 @@ func TestMutatorPatches(t *testing.T) {
 				patchType := admissionv1.PatchTypeJSONPatch
 				want.Patch, want.PatchType = []byte("["+tc.patch+"]"), &patchType
 			}
-			got := admit(t, mutator(labeler(known), nil), request)
+			got := admit(t, mutator(labeler(known)), request)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -168,7 +167,7 @@ func TestMutatorPatches(t *testing.T) {
 				return
 			}
 			request.Object.Raw = apply(t, request.Object.Raw, got.Patch)
-			if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
+			if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known)), request)); diff != "" {
 				t.Errorf("second call (-want +got):\n%s", diff)
 			}
 		})
@@ -179,7 +178,7 @@ func admit(
 	t *testing.T, m webhook.Admitter, request *admissionv1.AdmissionRequest,
 ) *admissionv1.AdmissionResponse {
 	t.Helper()
-	response, err := admission.Call(t.Context(), t, m, persistentvolume.Resource(), request)
+	response, err := admission.Call(t.Context(), t, m, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +211,7 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 		}
 	}
 	for _, l := range []cloudprovider.PVLabeler{unused, nil} {
-		response := admit(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
+		response := admit(t, mutator(l), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
 		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[` +
 			`{"matchExpressions":[` +
 			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone +
@@ -220,7 +219,7 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 		if string(response.Patch) != want {
 			t.Errorf("patch %s, want %s", response.Patch, want)
 		}
-		denied := admit(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
+		denied := admit(t, mutator(l), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
 		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: ` +
 			`"__eu-1a": ` +
 			`must be non-empty zone names joined by "__"; set the volume's zones, such as "eu-1a__eu-1b", or remove the ` +
@@ -234,15 +233,14 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 
 // Without a cloud there are no zones to add and no warnings.
 func TestMutatorWithoutCloud(t *testing.T) {
-	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(nil, nil), create(manifest{}))); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(nil), create(manifest{}))); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
 
 func TestMutatorDeniesMissingVolume(t *testing.T) {
 	c := cloud.Start(t, 0)
-	var found []string
-	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f finding.Finding) { found = append(found, f.ID) })
+	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}))
 	request := create(manifest{})
 	if response := admit(t, m, request); !response.Allowed || len(response.Patch) == 0 {
 		t.Fatalf("response %+v for an existing volume", response)
@@ -265,9 +263,6 @@ func TestMutatorDeniesMissingVolume(t *testing.T) {
 	if diff := cmp.Diff(want, admit(t, m, request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"pv-volume-not-found"}, found); diff != "" {
-		t.Errorf("counted findings (-want +got):\n%s", diff)
-	}
 }
 
 // PersistentVolumes are admitted if the cloud does not respond, or if its response is invalid.
@@ -285,9 +280,8 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var found []string
 			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-				Labeler: l, Budget: 50 * time.Millisecond, Completed: true, OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
+				Labeler: l, Budget: 50 * time.Millisecond, Completed: true,
 			})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,
@@ -298,9 +292,6 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, admit(t, m, create(manifest{}))); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]string{"pv-zone-unavailable"}, found); diff != "" {
-				t.Errorf("counted findings (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -328,7 +319,7 @@ func TestMutatorIsInTime(t *testing.T) {
 		return true
 	})
 	start := time.Now()
-	response := admit(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
+	response := admit(t, mutator(lookup.New(lookup.Options{Cloud: c.Client})), create(manifest{}))
 	if elapsed := time.Since(start); elapsed > 2500*time.Millisecond || !response.Allowed || len(response.Warnings) != 1 {
 		t.Errorf("after %s: %+v", elapsed, response)
 	}
@@ -360,7 +351,7 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			request := create(test.applied)
 			request.Operation, request.OldObject.Raw = admissionv1.Update, stored.json()
-			got := admit(t, mutator(nil, nil), request)
+			got := admit(t, mutator(nil), request)
 			if string(got.Patch) != test.patch || !got.Allowed || got.Warnings != nil {
 				t.Errorf("got %+v with patch %s, want %s", got, got.Patch, test.patch)
 			}
@@ -371,7 +362,7 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 func TestMutatorIgnoresDeletions(t *testing.T) {
 	request := create(manifest{})
 	request.Operation = admissionv1.Delete
-	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known)), request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }

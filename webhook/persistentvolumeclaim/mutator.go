@@ -22,9 +22,9 @@ func (o *Options) warn(ctx context.Context, req *webhook.Request) (*admissionv1.
 	oldPVC, newPVC := webhook.Objects[*corev1.PersistentVolumeClaim](req)
 	switch {
 	case oldPVC == nil:
-		return webhook.Respond(newPVC, o.hints(ctx, newPVC), o.OnFinding), nil
+		return req.Respond(o.hints(ctx, newPVC)), nil
 	case volume.Grows(oldPVC, newPVC):
-		return webhook.Respond(newPVC, o.explain(ctx, oldPVC, newPVC), o.OnFinding), nil
+		return req.Respond(o.explain(ctx, oldPVC, newPVC)), nil
 	}
 	return webhook.Allow(), nil
 }

@@ -7,17 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
-
-// Resource returns the resource that the webhooks serve.
-func Resource() metav1.GroupVersionResource {
-	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumeclaims"}
-}
 
 // defaultBudget bounds how long a request waits for the attachment of a volume, the only thing that admission does not
 // know in advance.
@@ -47,8 +41,6 @@ type Options struct {
 	Volumes Volumes
 	// Budget bounds how long a request may wait for the cloud; 0 means one second.
 	Budget time.Duration
-	// OnFinding is called for each finding, for metrics; may be nil.
-	OnFinding func(finding.Finding)
 }
 
 // attachment returns the attachment of a claim's volume; nil if the claim has no volume of the cloud.

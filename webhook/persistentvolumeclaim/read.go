@@ -19,7 +19,8 @@ import (
 // admitter returns an Admitter of PersistentVolumeClaims.
 func admitter(admit func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)) webhook.Admitter {
 	return webhook.Admitter{
-		Kind: "PersistentVolumeClaim", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit,
+		Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Kind: "PersistentVolumeClaim",
+		Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit,
 	}
 }
 

@@ -22,7 +22,7 @@ func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissio
 	if oldPVC == nil || !volume.Grows(oldPVC, newPVC) {
 		return webhook.Allow(), nil
 	}
-	return webhook.Respond(newPVC, o.limits(ctx, oldPVC, newPVC), o.OnFinding), nil
+	return req.Respond(o.limits(ctx, oldPVC, newPVC)), nil
 }
 
 func (o *Options) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {

@@ -10,19 +10,6 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// LoadBalancerPolicies returns the resource of LoadBalancerPolicies.
-func LoadBalancerPolicies() metav1.GroupVersionResource { return resource("loadbalancerpolicies") }
-
-// ClusterLoadBalancerPolicies returns the resource of ClusterLoadBalancerPolicies.
-func ClusterLoadBalancerPolicies() metav1.GroupVersionResource {
-	return resource("clusterloadbalancerpolicies")
-}
-
-func resource(name string) metav1.GroupVersionResource {
-	gv := v1alpha1.GroupVersion()
-	return metav1.GroupVersionResource{Group: gv.Group, Version: gv.Version, Resource: name}
-}
-
 // compile compiles a policy of either kind.
 func compile(policy webhook.Object) (*engine.Policy, []finding.Finding) {
 	if p, is := policy.(*v1alpha1.LoadBalancerPolicy); is {

@@ -27,22 +27,24 @@ type Policies interface {
 type Options struct {
 	// Policies reads the policies that a policy is compared with.
 	Policies Policies
-	// OnFinding is called for each finding, for metrics; may be nil.
-	OnFinding func(finding.Finding)
 }
 
 // NewValidator returns the Admitter of LoadBalancerPolicies. It denies policies with errors and shows warnings.
 func NewValidator(o Options) webhook.Admitter {
-	return admitter[v1alpha1.LoadBalancerPolicySpec](v1alpha1.KindLoadBalancerPolicy, o)
+	return admitter[v1alpha1.LoadBalancerPolicySpec]("loadbalancerpolicies", v1alpha1.KindLoadBalancerPolicy, o)
 }
 
 // NewClusterValidator returns the Admitter of ClusterLoadBalancerPolicies, which does the same.
 func NewClusterValidator(o Options) webhook.Admitter {
-	return admitter[v1alpha1.ClusterLoadBalancerPolicySpec](v1alpha1.KindClusterLoadBalancerPolicy, o)
+	return admitter[v1alpha1.ClusterLoadBalancerPolicySpec](
+		"clusterloadbalancerpolicies", v1alpha1.KindClusterLoadBalancerPolicy, o)
 }
 
-func admitter[Spec any](kind string, o Options) webhook.Admitter {
-	return webhook.Admitter{Kind: kind, Decodable: func() webhook.Decodable { return &decodable[Spec]{} }, Admit: o.admit}
+func admitter[Spec any](resource, kind string, o Options) webhook.Admitter {
+	return webhook.Admitter{
+		Resource: v1alpha1.GroupVersion().WithResource(resource), Kind: kind,
+		Decodable: func() webhook.Decodable { return &decodable[Spec]{} }, Admit: o.admit,
+	}
 }
 
 // admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
@@ -56,7 +58,7 @@ func (o *Options) admit(ctx context.Context, req *webhook.Request) (*admissionv1
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("validate policy: %w", err)
 	}
-	return webhook.Respond(req.New, findings, o.OnFinding), nil
+	return req.Respond(findings), nil
 }
 
 // validate compares both the new and the old policy with the same others, so that the difference is due to the update

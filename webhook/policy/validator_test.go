@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/test/admission"
 	"quaymaster.dev/webhook"
@@ -275,11 +274,7 @@ func TestClusterValidator(t *testing.T) {
 
 // Problems of a policy by itself are found without the others. That these are unavailable is no reason to deny it.
 func TestValidatorWithoutTheOthers(t *testing.T) {
-	var counted []string
-	v := policy.NewValidator(policy.Options{
-		Policies:  cluster{failure: errors.New("not synced")},
-		OnFinding: func(f finding.Finding) { counted = append(counted, f.ID) },
-	})
+	v := policy.NewValidator(policy.Options{Policies: cluster{failure: errors.New("not synced")}})
 	const warning = "spec: was not compared with the other policies because they are temporarily unavailable; " +
 		"defaults that break a rule of another policy will not be added to Services"
 	got, err := admit(t, v, create(t, lbpol()))
@@ -291,9 +286,6 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"policy-others-unavailable"}, counted); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 	got, err = admit(t, v, update(t, lbpol(), lbpol(withDefault(maxQPS, "many"))))
 	if err != nil || got.Allowed || len(got.Warnings) != 1 {
@@ -311,7 +303,7 @@ func TestValidatorErrors(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = admission.Call(canceled, t, v, policy.LoadBalancerPolicies(), create(t, lbpol()))
+	_, err = admission.Call(canceled, t, v, create(t, lbpol()))
 	if failure := (*admission.StatusError)(nil); !errors.As(err, &failure) || failure.Status != http.StatusServiceUnavailable {
 		t.Errorf("canceled: got error %v", err)
 	}
@@ -320,5 +312,5 @@ func TestValidatorErrors(t *testing.T) {
 // admit returns the response to a request.
 func admit(t testing.TB, by webhook.Admitter, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	t.Helper()
-	return admission.Call(t.Context(), t, by, policy.LoadBalancerPolicies(), request)
+	return admission.Call(t.Context(), t, by, request)
 }

@@ -26,11 +26,11 @@ func (o *Options) mutate(ctx context.Context, req *webhook.Request) (*admissionv
 	case !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
-		return o.update(ctx, req.Namespace, oldSvc, newSvc)
+		return o.update(ctx, req, oldSvc, newSvc)
 	}
 	applicable, err := o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
-		return webhook.Respond(newSvc, []finding.Finding{o.withoutDefaults(ctx, newSvc, err)}, o.OnFinding), nil
+		return req.Respond([]finding.Finding{o.withoutDefaults(ctx, newSvc, err)}), nil
 	}
 	return add(newSvc, o.Reviewer.Defaults(newSvc, applicable), webhook.Allow())
 }
@@ -38,17 +38,17 @@ func (o *Options) mutate(ctx context.Context, req *webhook.Request) (*admissionv
 // update keeps the defaults of a load balancer that is replaced as a whole, or refreshes them on request. Users may
 // remove a default otherwise.
 func (o *Options) update(
-	ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service,
+	ctx context.Context, req *webhook.Request, oldSvc, newSvc *corev1.Service,
 ) (*admissionv1.AdmissionResponse, error) {
 	refresh := policy.RefreshRequested(oldSvc, newSvc)
 	response := webhook.Allow()
-	applicable, err := o.Policies.Applicable(ctx, namespace)
+	applicable, err := o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil && refresh {
 		refresh = false
 		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
 			"defaults were not refreshed, because policies are not available",
 			"set "+policy.AnnotationRefresh+" to a different value later", err)
-		response = webhook.Respond(newSvc, []finding.Finding{f}, o.OnFinding)
+		response = req.Respond([]finding.Finding{f})
 	}
 	return add(newSvc, o.Reviewer.Renew(oldSvc, newSvc, applicable, refresh), response)
 }

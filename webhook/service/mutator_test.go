@@ -12,14 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )
 
-func mutator(onFinding func(finding.Finding)) webhook.Admitter {
-	return service.NewMutator(service.Options{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
+func mutator() webhook.Admitter {
+	return service.NewMutator(service.Options{Reviewer: reviewer, Policies: policies{}})
 }
 
 func TestMutatorPatches(t *testing.T) {
@@ -61,7 +60,7 @@ func TestMutatorPatches(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := admit(t, mutator(nil), test.request)
+			got, err := admit(t, mutator(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +79,7 @@ func TestMutatorPatches(t *testing.T) {
 			}
 			object := apply(t, test.request.Object.Raw, got.Patch)
 			test.request.Object = runtime.RawExtension{Raw: object}
-			again, err := admit(t, mutator(nil), test.request)
+			again, err := admit(t, mutator(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,10 @@ const (
 
 // admitter returns an Admitter of Services.
 func admitter(admit func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)) webhook.Admitter {
-	return webhook.Admitter{Kind: "Service", Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit}
+	return webhook.Admitter{
+		Resource: corev1.SchemeGroupVersion.WithResource("services"), Kind: "Service",
+		Decodable: func() webhook.Decodable { return &decodable{} }, Admit: admit,
+	}
 }
 
 // decodable has the fields of a Service that admission uses. A test compares them with what the code refers to.

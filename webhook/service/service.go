@@ -6,7 +6,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
@@ -26,19 +25,12 @@ type Policies interface {
 	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
 }
 
-// Resource returns the resource that the webhooks of this package serve.
-func Resource() metav1.GroupVersionResource {
-	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "services"}
-}
-
 // Options are the dependencies of the Admitters of this package.
 type Options struct {
 	// Reviewer returns defaults, and reviews Services by catalogs and policies.
 	Reviewer review.Reviewer
 	// Policies returns the policies of namespaces.
 	Policies Policies
-	// OnFinding is called with each finding, for metrics; nil for no call.
-	OnFinding func(finding.Finding)
 }
 
 func isLoadBalancer(svc *corev1.Service) bool {

@@ -17,7 +17,6 @@ import (
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/admission"
 	"quaymaster.dev/webhook"
-	"quaymaster.dev/webhook/service"
 )
 
 const prefix = loadbalancer.Prefix
@@ -112,7 +111,7 @@ func TestMalformedObjects(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			for which, admitter := range map[string]webhook.Admitter{"mutator": mutator(nil), "validator": validator(nil)} {
+			for which, admitter := range map[string]webhook.Admitter{"mutator": mutator(), "validator": validator()} {
 				response, err := admit(t, admitter, test.request)
 				if want := (admission.StatusError{Status: http.StatusBadRequest, Problem: test.want}); err == nil || err.Error() != want.Error() {
 					t.Errorf("%s: got %+v, %v; want %s", which, response, err, test.want)
@@ -125,5 +124,5 @@ func TestMalformedObjects(t *testing.T) {
 // admit returns the response to a request.
 func admit(t testing.TB, by webhook.Admitter, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	t.Helper()
-	return admission.Call(t.Context(), t, by, service.Resource(), request)
+	return admission.Call(t.Context(), t, by, request)
 }

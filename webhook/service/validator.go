@@ -22,7 +22,7 @@ func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissio
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review service: %w", err)
 	}
-	return webhook.Respond(newSvc, findings, o.OnFinding), nil
+	return req.Respond(findings), nil
 }
 
 // review validates a Service. Only load balancers have findings.

@@ -94,7 +94,7 @@ func TestNewClaimsCostNoCall(t *testing.T) {
 			"ssd": "pvc-created-over-maximum", "floppy": "pvc-type-unknown", fmt.Sprintf("class-%d", i): "",
 		} {
 			pvc := builder.PersistentVolumeClaim(builder.ClaimClass(class), builder.Request("101Gi"))
-			response, err := admission.Call(t.Context(), t, m, persistentvolumeclaim.Resource(), reviewOf(t, pvc))
+			response, err := admission.Call(t.Context(), t, m, reviewOf(t, pvc))
 			if err != nil || !response.Allowed || response.AuditAnnotations["warned"] != warned {
 				t.Fatalf("class %s: %+v, %v; want the warning %q", class, response, err, warned)
 			}
@@ -122,7 +122,7 @@ func TestGrowingClaimsHaveABudget(t *testing.T) {
 		before.Spec.VolumeName = fmt.Sprintf("pv-%d", i)
 		after := before.DeepCopy()
 		after.Spec.Resources = builder.PersistentVolumeClaim(builder.Request("90Gi")).Spec.Resources
-		response, err := admission.Call(t.Context(), t, v, persistentvolumeclaim.Resource(), reviewOf(t, after, before))
+		response, err := admission.Call(t.Context(), t, v, reviewOf(t, after, before))
 		if err != nil || !response.Allowed {
 			t.Fatalf("%+v, %v", response, err)
 		}

@@ -53,7 +53,7 @@ func troubles(t *testing.T) map[string]trouble {
 		t.Fatal(err)
 	}
 	options := webhook.HandlerOptions{
-		Name: "faulty", Resource: servicewebhook.Resource(), Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
+		Name: "faulty", Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
 		Admitter: admitterFunc(nil).admitter(), // it is not called where there is no other one
 	}
 	admitted := func(f admitterFunc) http.Handler {
@@ -63,7 +63,7 @@ func troubles(t *testing.T) map[string]trouble {
 	}
 	overloaded, misrouted := options, options
 	overloaded.Limit = webhook.NewLimit(0)
-	misrouted.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+	misrouted.Admitter.Resource.Resource = "pods"
 	return map[string]trouble{
 		"panic": {
 			admitted(func(context.Context) (*admissionv1.AdmissionResponse, error) { panic("boom") }),
