@@ -91,7 +91,9 @@ func (s *share) grow(ctx context.Context, n int) bool {
 		}
 		select {
 		case <-ctx.Done():
-			l.giveUp(s)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.leave(s)
 			return false
 		case <-time.After(pollBudget):
 		}
@@ -127,13 +129,6 @@ func (l *Limit) take(s *share, n int) bool {
 		}
 	}
 	return false
-}
-
-// giveUp is leave for a request whose time is over.
-func (l *Limit) giveUp(s *share) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leave(s)
 }
 
 // leave ends the waiting of a request. The caller holds the lock.

@@ -206,7 +206,7 @@ func clusterPolicy(qps string) *v1alpha1.ClusterLoadBalancerPolicy {
 func compiled(t testing.TB) []*engine.Policy {
 	t.Helper()
 	namespaced, problems := engine.Compile(namespacePolicy())
-	cluster, more := engine.CompileCluster(clusterPolicy("1000"))
+	cluster, more := engine.Compile(clusterPolicy("1000"))
 	if errs := finding.Errors(append(problems, more...)); len(errs) > 0 {
 		t.Fatal(errs)
 	}

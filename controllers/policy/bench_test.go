@@ -39,7 +39,7 @@ func (o *one) put(generation int64) {
 	p.Spec.Rules = []v1alpha1.Rule{{
 		Annotation: loadbalancer.Prefix + "listener-maxqps", Max: new(intstr.FromInt32(2000 + int32(generation%2))),
 	}}
-	compiled, _ := engine.CompileCluster(p)
+	compiled, _ := engine.Compile(p)
 	o.entry = &policystore.Entry{Policy: compiled, Generation: generation, ResourceVersion: strconv.FormatInt(generation, 10)}
 }
 

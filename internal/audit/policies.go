@@ -25,7 +25,7 @@ func (a *audit) policies(ctx context.Context) ([]*policy.Policy, error) {
 	}
 	cluster, err := list(ctx, a, "clusterloadbalancerpolicies",
 		func(p *v1alpha1.ClusterLoadBalancerPolicy) *policy.Policy {
-			compiled, _ := policy.CompileCluster(p)
+			compiled, _ := policy.Compile(p)
 			return compiled
 		})
 	return append(namespaced, cluster...), err

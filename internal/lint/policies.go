@@ -69,7 +69,7 @@ func (l *Linter) compile(o *manifest.Object) (given, bool) {
 	case v1alpha1.KindClusterLoadBalancerPolicy:
 		p, mistakes := manifest.Decode[v1alpha1.ClusterLoadBalancerPolicy](o)
 		g.name, g.mistakes = report.Object{Kind: o.Kind, Name: p.Name}, mistakes
-		g.policy, g.findings = policy.CompileCluster(p)
+		g.policy, g.findings = policy.Compile(p)
 	default:
 		return g, false
 	}

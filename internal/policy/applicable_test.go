@@ -21,7 +21,7 @@ func TestApplicableIsBounded(t *testing.T) {
 		one, _ := policy.Compile(p)
 		c := &v1alpha1.ClusterLoadBalancerPolicy{}
 		c.Name, c.Spec.Priority = fmt.Sprintf("c-%03d", i), int32(i)
-		other, _ := policy.CompileCluster(c)
+		other, _ := policy.Compile(c)
 		all = append(all, one, other)
 	}
 	// Those that were created later do not displace it, whatever their names.

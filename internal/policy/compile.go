@@ -35,16 +35,10 @@ const (
 	idCatalog         = "policy-catalog"
 )
 
-// Compile compiles a policy of a namespace and validates it. Invalid defaults are left out, and invalid rules refuse every
-// value; a policy that exceeds the limit by itself is inactive.
-func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
-	return New(p, nil).compile(&p.Spec, false)
-}
-
-// CompileCluster does the same for a policy of the cluster. A policy with an invalid selector applies to no namespace.
-func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
-	return New(p, nil).compile(&p.Spec.LoadBalancerPolicySpec, false)
-}
+// Compile compiles a LoadBalancerPolicy or ClusterLoadBalancerPolicy and validates it. Invalid defaults are left out, and
+// invalid rules refuse every value; a policy that exceeds the limit by itself is inactive, and one with an invalid selector
+// applies to no namespace.
+func Compile(obj metav1.Object) (*Policy, []finding.Finding) { return New(obj, nil).compile(false) }
 
 // New returns a LoadBalancerPolicy or ClusterLoadBalancerPolicy that Open compiles when it is needed, with the cache.
 func New(obj metav1.Object, cache *Cache) *Policy {
@@ -125,7 +119,7 @@ type compiler struct {
 }
 
 // compile compiles the spec of the policy.
-func (p *Policy) compile(s *v1alpha1.LoadBalancerPolicySpec, quiet bool) (*Policy, []finding.Finding) {
+func (p *Policy) compile(quiet bool) (*Policy, []finding.Finding) {
 	c := &compiler{
 		policy: &Policy{head: p.head, parts: &parts{defaults: map[string]string{}}},
 		work:   newWork(), findings: slices.Clone(p.problems), quiet: quiet,
@@ -134,6 +128,7 @@ func (p *Policy) compile(s *v1alpha1.LoadBalancerPolicySpec, quiet bool) (*Polic
 		c.findings = append(c.findings, tooLarge(p, 1, p.size))
 		return p.off(), c.findings
 	}
+	s := p.spec()
 	if s == nil {
 		return p.off(), c.findings
 	}

@@ -71,12 +71,8 @@ func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
 // not, or if the load balancer exists and cannot change.
 func hasEffect(p *catalog.Parsed, key string) bool {
 	own, isOwn := catalog.OwnCatalog(key)
-	if !isOwn {
-		return true
-	}
-	a, known := own.Plain(key)
-	immutable := known && a.Immutable && len(p.Service.Status.LoadBalancer.Ingress) > 0
-	return p.View(own.Name) != nil && !immutable
+	exists := len(p.Service.Status.LoadBalancer.Ingress) > 0
+	return !isOwn || p.View(own.Name) != nil && !(exists && isImmutable(key))
 }
 
 // breaksRule reports whether a default breaks a rule. It ignores rules with enforcement Audit, which must not change

@@ -49,7 +49,7 @@ func (p *Policy) open() *Policy {
 	opened := c.opened[p]
 	c.mu.Unlock()
 	if opened == nil {
-		if opened, _ = p.compile(p.spec(), true); !opened.inactive {
+		if opened, _ = p.compile(true); !opened.inactive {
 			c.keep(p, opened)
 		}
 	}
@@ -58,7 +58,7 @@ func (p *Policy) open() *Policy {
 
 // Findings validates a policy that New returned.
 func (p *Policy) Findings() []finding.Finding {
-	_, findings := p.compile(p.spec(), false)
+	_, findings := p.compile(false)
 	return findings
 }
 

@@ -117,7 +117,7 @@ func TestAliasesOfSelectedCatalogs(t *testing.T) {
 	}
 	selecting := &v1alpha1.ClusterLoadBalancerPolicy{}
 	selecting.Spec.Catalogs = []string{"metallb"}
-	selected, _ := policy.CompileCluster(selecting)
+	selected, _ := policy.Compile(selecting)
 	for name, findings := range map[string][]finding.Finding{
 		"admission": reviewer.Review(nil, svc, append(policies, selected)),
 		"status":    policy.Validate(review.Own("mycloud.io/dlb", true).Parse(svc).WithAliases([]string{"metallb"}), policies),

@@ -27,7 +27,7 @@ func selecting(t *testing.T, catalogs ...string) *policy.Policy {
 	p := &v1alpha1.ClusterLoadBalancerPolicy{}
 	p.Name = "choice"
 	p.Spec.Catalogs = catalogs
-	compiled, findings := policy.CompileCluster(p)
+	compiled, findings := policy.Compile(p)
 	if len(findings) > 0 {
 		t.Fatal(findings)
 	}

@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// complete adds the defaults that a Service gets without another write of its annotations.
-func (r Reviewer) complete(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
+// Default adds the defaults that a Service gets without another write of its annotations: those that the controllers apply.
+func (r Reviewer) Default(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
 	if r.alone {
 		return p
 	}

@@ -251,7 +251,7 @@ func (w *world) policies(r *rand.Rand) []*policy.Policy {
 			key := pick(r, w.keys)
 			p.Spec.Defaults[key] = pick(r, w.values[key])
 		}
-		compiled, _ := policy.CompileCluster(p) // what is invalid does not apply
+		compiled, _ := policy.Compile(p) // what is invalid does not apply
 		all = append(all, compiled)
 	}
 	return policy.Applicable(all, "shop", nil)

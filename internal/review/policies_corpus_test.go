@@ -78,7 +78,7 @@ func validatePolicy(c corpus.Case, namespaces map[string]map[string]string) []fi
 			findings = append(findings, alone...)
 		}
 		for _, one := range p.Cluster {
-			_, alone := policy.CompileCluster(one)
+			_, alone := policy.Compile(one)
 			findings = append(findings, alone...)
 		}
 		return findings
@@ -93,7 +93,7 @@ func compiled(p corpus.Policies) []*policy.Policy {
 		all = append(all, c)
 	}
 	for _, one := range p.Cluster {
-		c, _ := policy.CompileCluster(one)
+		c, _ := policy.Compile(one)
 		all = append(all, c)
 	}
 	return all

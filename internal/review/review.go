@@ -67,13 +67,13 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		// them.
 		findings := current.Validate()
 		if len(policies) > 0 {
-			broken := policy.Validate(r.complete(current, policies), policies)
+			broken := policy.Validate(r.Default(current, policies), policies)
 			findings = append(findings, explainUnwritten(broken, current, policies)...)
 		}
 		return finding.Merge(findings)
 	}
 	if len(policies) > 0 {
-		current, old = r.complete(current, policies), r.complete(old, policies)
+		current, old = r.Default(current, policies), r.Default(old, policies)
 	}
 	findings := append(current.Validate(), policy.Validate(current, policies)...)
 	var oldFindings []finding.Finding
@@ -129,11 +129,6 @@ func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policie
 
 // Parse parses a Service.
 func (r Reviewer) Parse(svc *corev1.Service) *catalog.Parsed { return r.set.Parse(svc) }
-
-// Default returns a stored Service with the defaults that the controllers apply to it.
-func (r Reviewer) Default(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
-	return r.complete(p, policies)
-}
 
 // Defaults returns the annotations that admission adds to a Service that becomes a load balancer: its defaults, and the
 // policies that set them.

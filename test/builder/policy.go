@@ -27,7 +27,7 @@ func Policy(t testing.TB, kind, name, spec string) (*policy.Policy, []finding.Fi
 		p := &v1alpha1.ClusterLoadBalancerPolicy{}
 		p.Name = name
 		decode(&p.Spec)
-		return policy.CompileCluster(p)
+		return policy.Compile(p)
 	}
 	p := &v1alpha1.LoadBalancerPolicy{}
 	p.Namespace, p.Name = "shop", name

@@ -66,7 +66,7 @@ func (c *Cluster) Labels(namespace string) (map[string]string, bool) {
 
 // Put creates or updates a policy, and returns its key.
 func (c *Cluster) Put(p *v1alpha1.ClusterLoadBalancerPolicy) policy.Key {
-	compiled, findings := policy.CompileCluster(p)
+	compiled, findings := policy.Compile(p)
 	key := compiled.Key()
 	c.Mu.Lock()
 	c.Version++

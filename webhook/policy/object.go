@@ -4,20 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/stream"
 )
-
-// compile compiles a policy of either kind.
-func compile(policy webhook.Object) (*engine.Policy, []finding.Finding) {
-	if p, is := policy.(*v1alpha1.LoadBalancerPolicy); is {
-		return engine.Compile(p)
-	}
-	p, _ := policy.(*v1alpha1.ClusterLoadBalancerPolicy)
-	return engine.CompileCluster(p)
-}
 
 // decodable has the fields of a policy that admission uses.
 type decodable[Spec any] struct {

@@ -64,7 +64,7 @@ func (o *Options) admit(ctx context.Context, req *webhook.Request) (*admissionv1
 // validate compares both the new and the old policy with the same others, so that the difference is due to the update
 // alone.
 func (o *Options) validate(ctx context.Context, oldPolicy, newPolicy webhook.Object) []finding.Finding {
-	compiled, findings := compile(newPolicy)
+	compiled, findings := engine.Compile(newPolicy)
 	others, namespaces, err := o.Policies.Others(compiled.Key())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Admitted policy without comparing it with the others",
@@ -76,7 +76,7 @@ func (o *Options) validate(ctx context.Context, oldPolicy, newPolicy webhook.Obj
 	if oldPolicy == nil {
 		return finding.Merge(findings)
 	}
-	oldCompiled, oldFindings := compile(oldPolicy)
+	oldCompiled, oldFindings := engine.Compile(oldPolicy)
 	if err == nil {
 		oldFindings = slices.Concat(oldFindings, engine.Against(oldCompiled, others, namespaces))
 	}

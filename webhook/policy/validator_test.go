@@ -77,7 +77,7 @@ func clbpol(name string, selector map[string]string, spec v1alpha1.LoadBalancerP
 // shared returns a cluster policy that limits maxqps in namespaces of tier edge.
 func shared(t *testing.T, maximum int32) *engine.Policy {
 	t.Helper()
-	p, findings := engine.CompileCluster(clbpol("shared", map[string]string{"tier": "edge"}, v1alpha1.LoadBalancerPolicySpec{
+	p, findings := engine.Compile(clbpol("shared", map[string]string{"tier": "edge"}, v1alpha1.LoadBalancerPolicySpec{
 		Defaults: map[string]string{maxQPS: "1000"},
 		Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(maximum))}},
 	}))

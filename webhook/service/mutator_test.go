@@ -94,7 +94,7 @@ func TestMutatorPatches(t *testing.T) {
 // written unchanged.
 func TestMutatorAppliesPolicies(t *testing.T) {
 	all := limits(t, v1alpha1.EnforcementDeny)
-	foreign, findings := policy.CompileCluster(&v1alpha1.ClusterLoadBalancerPolicy{
+	foreign, findings := policy.Compile(&v1alpha1.ClusterLoadBalancerPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{
 			Defaults: map[string]string{"example.com/a.b": `"quoted"`, "team": "mine"},
