@@ -172,10 +172,15 @@ func TestNotAcknowledged(t *testing.T) {
 	c.running(job)
 	c.wait(29*time.Second, "edge-1")
 	diff(t, "state of the job", cloudv1.JobRunning, c.job(job).State)
+	e := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), c.ids["edge-1"], cloudapi.ReadOptions{}))
+	c.beat(e.ID, cloudv1.Heartbeat{
+		AppliedRevision: e.AppliedRevision, Faults: []cloudv1.EdgeFault{{Detail: "the disk is full"}},
+	})
 	ended := c.timedOut(job, "edge-1")
 	diff(t, "state of the job", cloudv1.JobFailed, ended.State)
-	diff(t, "its error", fmt.Sprintf("edge-fault: edge \"edge-1\" has not applied revision %s in time", lb.Revision),
-		ended.Error.Code+": "+ended.Error.Detail)
+	diff(t, "its error", fmt.Sprintf(
+		"edge-fault: edge \"edge-1\" has not confirmed revision %s in time; edge \"edge-1\": the disk is full", lb.Revision,
+	), ended.Error.Code+": "+ended.Error.Detail)
 	lb = c.read(lb.ID)
 	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
 	diff(t, "fault", ended.Error, lb.Fault)
@@ -254,7 +259,7 @@ func TestUpdatesWaitForAllEdges(t *testing.T) {
 	c.wait(20*time.Second, "quick", "stuck")
 	diff(t, "state of the job", cloudv1.JobRunning, c.job(job).State)
 	ended := c.timedOut(job, "quick", "stuck")
-	diff(t, "its error", fmt.Sprintf("edge \"stuck\" has not applied revision %s in time", lb.Revision), ended.Error.Detail)
+	diff(t, "its error", fmt.Sprintf("edge \"stuck\" has not confirmed revision %s in time", lb.Revision), ended.Error.Detail)
 	diff(t, "state", cloudv1.ProvisioningError, c.read(lb.ID).ProvisioningState)
 	c.applied("quick")
 	diff(t, "state", cloudv1.ProvisioningError, c.read(lb.ID).ProvisioningState)
@@ -282,7 +287,7 @@ func TestDeletionsAreFinal(t *testing.T) {
 	diff(t, "state of the job", cloudv1.JobFailed, c.timedOut(job, "edge-1", "stuck").State)
 	lb = c.read(lb.ID)
 	diff(t, "state", cloudv1.ProvisioningPendingDelete, lb.ProvisioningState)
-	if lb.Fault == nil || !strings.Contains(lb.Fault.Detail, `edge "stuck" has not applied`) {
+	if lb.Fault == nil || !strings.Contains(lb.Fault.Detail, `edge "stuck" has not confirmed`) {
 		t.Errorf("fault: %+v", lb.Fault)
 	}
 	_, _, err := c.client.UpdateLoadBalancer(t.Context(), lb.ID, direct("one"), cloudapi.WriteOptions{IfMatch: lb.Revision})

@@ -109,8 +109,8 @@ type Agent struct {
 	owners map[netip.Addr]string
 
 	// The rest is used by the loop that applies only. applied is the last state that was applied, complete is false if
-	// some of it has to be tried again, and saved is false if it could not be kept. config is what the engines were last told to
-	// do, and proxied the last that the proxy has done.
+	// some of it has to be tried again, and saved is false if a restart would undo it. config is what the engines were last
+	// told to do, and proxied the last that the proxy has done.
 	applied         *state.State
 	complete, saved bool
 	config, proxied *config.Config

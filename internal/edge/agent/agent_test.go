@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -385,16 +384,6 @@ func TestStartWithoutTheCloud(t *testing.T) {
 	w.cloud.Intercept(nil)
 	w.create("second")
 	w.until("announce 2")
-}
-
-// The state must not be lost with the disk: the edge goes on, and says so.
-func TestStateCannotBeSaved(t *testing.T) {
-	w := newWorld(t)
-	w.until("announce 0")
-	// The agent may be writing.
-	w.eventually("the folder is gone", func() bool { return os.RemoveAll(w.dir) == nil })
-	w.create("web")
-	w.until("announce 1")
 }
 
 func TestUnhealthyMembersGetNothing(t *testing.T) {

@@ -16,13 +16,13 @@ import (
 )
 
 // faults are what could not be applied, by where it was found. The engines' are those of members, listeners and load
-// balancers; an engine that does not work at all is one of the edge as well.
+// balancers; an engine that does not work at all is one of the edge as well, and so is a state that cannot be kept.
 type faults struct {
-	compiled, proxied, forwarded, addresses, announced, stuck []cloudv1.EdgeFault
+	compiled, proxied, forwarded, addresses, announced, stuck, unsaved []cloudv1.EdgeFault
 }
 
 func (f *faults) all() []cloudv1.EdgeFault {
-	return slices.Concat(f.stuck, f.proxied, f.forwarded, f.addresses, f.announced, f.compiled)
+	return slices.Concat(f.stuck, f.unsaved, f.proxied, f.forwarded, f.addresses, f.announced, f.compiled)
 }
 
 // compareFaults sorts faults by what they belong to.
@@ -88,8 +88,9 @@ func (a *Agent) step(ctx context.Context, again bool) {
 	a.applied = wanted
 	a.Metrics.applied(a.config, a.Clock.Since(start))
 	a.setReport(func(r *report) {
-		// What is not among the faults counts as applied.
-		if len(r.faults) < cloudv1.MaxFaults {
+		// What is not among the faults counts as applied. What is not kept would be undone by a restart: the edge would serve
+		// addresses again that others have by then.
+		if a.saved && len(r.faults) < cloudv1.MaxFaults {
 			r.revision = wanted.Revision
 		}
 	})
@@ -126,12 +127,12 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	a.setFaults(func(f *faults) { f.announced = a.speaker.faults(a.owners) })
 	if !same || !a.saved {
 		// What compiles to the same need not be kept: an agent that starts with the older state learns the rest.
-		a.save(ctx, s)
+		a.save(s)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// The kernel and the announcements are tried again by themselves, and what does not compile needs another state.
-	a.complete = len(a.faults.proxied)+len(a.faults.addresses) == 0
+	a.complete = a.saved && len(a.faults.proxied)+len(a.faults.addresses) == 0
 }
 
 // applyProxy has the proxy do what the configuration says.
@@ -197,14 +198,16 @@ func addressFaults(owners map[netip.Addr]string, failed map[netip.Addr]error, er
 	return list
 }
 
-// save keeps the state for the next start. Traffic does not depend on it, so that a full disk is only logged.
-func (a *Agent) save(ctx context.Context, s *state.State) {
+// save keeps the state for the next start. Traffic does not depend on it, but the edge confirms nothing that is not kept.
+func (a *Agent) save(s *state.State) {
 	err := s.Save(a.StateFile)
 	a.saved = err == nil
 	a.Metrics.saved(a.saved)
+	var unsaved []cloudv1.EdgeFault
 	if err != nil {
-		a.Logger.ErrorContext(ctx, "Could not keep the state for the next start", "error", err)
+		unsaved = []cloudv1.EdgeFault{{Detail: fmt.Sprintf("changes are applied, but not confirmed: %v", err)}}
 	}
+	a.setFaults(func(f *faults) { f.unsaved = unsaved })
 }
 
 func keyPairs(s *state.State) map[string]cloudv1.KeyPair {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // state sets what the proxy reports about a member.
@@ -140,6 +141,42 @@ func TestReturn(t *testing.T) {
 	if steps := w.until("announce 0"); slices.Contains(steps, "proxy 1") {
 		t.Errorf("the edge has served what is deleted: %q", steps)
 	}
+}
+
+// What would be lost with a restart is not confirmed: the edge would serve the address again, that another load balancer has
+// by then.
+func TestUnsavedIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lb := w.create("web")
+	w.until("announce 1")
+	// The file that replaces the state cannot be written.
+	blocked := filepath.Join(w.dir, "state.json.new")
+	w.eventually("writing fails", func() bool { return os.Mkdir(blocked, 0o700) == nil })
+	w.delete(lb.ID)
+	w.until("addresses 0")
+	w.eventually("the fault is reported", func() bool {
+		return slices.ContainsFunc(w.edge().Faults, func(f cloudv1.EdgeFault) bool {
+			return f.LoadBalancerID == "" && strings.Contains(f.Detail, "state.json.new: is a directory")
+		})
+	})
+	w.begin("second")
+	w.until("addresses 1")
+	held := func() bool {
+		addresses, err := w.cloud.Client.ListAddresses(t.Context(), cloudapi.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(addresses.Items, func(x cloudv1.Address) bool { return x.ID == lb.VIPs[0].Address })
+	}
+	if !held() {
+		t.Error("the address is free, but an agent that starts now serves it")
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the address is free", func() bool { return !held() })
+	w.eventually("the fault is gone", func() bool { return len(w.edge().Faults) == 0 })
 }
 
 // A state that cannot be read is that of the cloud again.

@@ -94,7 +94,11 @@ func (a *API) edgeFault(ctx context.Context, j *cloudv1.Job, v edges.Progress) *
 		}
 	}
 	for _, e := range v.Waiting {
-		texts = append(texts, fmt.Sprintf("edge %q has not applied revision %s in time", e.Name, j.TargetRevision))
+		texts = append(texts, fmt.Sprintf("edge %q has not confirmed revision %s in time", e.Name, j.TargetRevision))
+		// Those of the edge itself may be why.
+		for _, f := range e.FaultsOf("") {
+			texts = append(texts, fmt.Sprintf("edge %q: %s", e.Name, f.Detail))
+		}
 	}
 	p.Detail = strings.Join(texts, "; ")
 	return p
