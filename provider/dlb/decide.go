@@ -24,6 +24,8 @@ const (
 	stepReplace
 	// stepRepair writes the same again, because the cloud failed.
 	stepRepair
+	// stepDelete deletes a load balancer again, because the cloud failed.
+	stepDelete
 )
 
 // next decides how a load balancer gets closer to what the Service asks for. lb is nil if there is none; want is the
@@ -39,6 +41,8 @@ func next(
 	case d.AdoptID != "" && lb.ID != d.AdoptID:
 		return stepNone, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf(
 			"the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete && lb.Fault != nil && r.record.Deleting:
+		return stepDelete, nil
 	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 		return stepWait, nil
 	case mustRecord(r.record, lb):
@@ -102,8 +106,11 @@ func last(rec record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
 	adopted := ownership.Adopted(lb.Tags) || rec.Original != ""
 	_, ours := lb.Tags[ownership.Protected]
 	switch {
-	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete && (lb.Fault == nil || w.protected || w.retain || adopted):
+		// A deletion that has failed is not repeated for others, if the Service asks to keep the load balancer.
 		return removalWait, nil
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
+		return removalDelete, nil
 	case w.protected:
 		return removalWait, &refusal{reason: reasonProtected, message: fmt.Sprintf(
 			"load balancer %s has deletion protection, so the service is kept; to delete both, set the annotation %s to false",

@@ -2,7 +2,9 @@ package dlb_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -77,6 +80,58 @@ func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
 		}
 	}
 	f.only()
+}
+
+// The cloud keeps a load balancer whose deletion has failed until another deletion. The reason is shown, and it is deleted
+// again, less and less often, also if the Service wants a load balancer again by then.
+func TestFailedDeletionIsTriedAgain(t *testing.T) {
+	for name, wanted := range map[string]bool{"the Service is deleted": false, "the Service wants one again": true} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, time.Millisecond)
+			svc := builder.Service()
+			f.settle(svc)
+			id := f.only().ID
+			f.cloud.Faults(t, fault.Plan{Rules: []fault.Rule{{
+				Job: "load-balancer.delete", Code: cloudv1.CodeCapacity, Count: 3,
+			}}})
+			deleted := svc.DeepCopy()
+			deleting(deleted)
+			if err := f.remove(deleted); err == nil {
+				t.Fatal("deleted, though the cloud has failed to")
+			}
+			for _, step := range []struct{ after, deletions int }{{0, 1}, {29, 0}, {1, 1}, {59, 0}, {1, 1}} {
+				env.Eventually(t, 10*time.Second, "the deletion fails", func(context.Context) error {
+					if f.only().Fault == nil {
+						return errors.New("it has not failed")
+					}
+					return nil
+				})
+				f.pass(step.after)
+				f.sync()
+				f.cloud.Calls()
+				var err error
+				if wanted {
+					_, err = f.ensure(svc)
+				} else {
+					err = f.remove(deleted)
+				}
+				writes := cloud.Writes(f.cloud.Calls())
+				if len(writes) != step.deletions || step.deletions == 1 && !strings.HasPrefix(writes[0], "DELETE ") {
+					t.Fatalf("after %d seconds: writes %v, want %d deletions", step.after, writes, step.deletions)
+				}
+				if want := "deletion of load balancer " + id + " failed: capacity"; step.deletions == 0 &&
+					(err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("error %v, want %q", err, want)
+				}
+			}
+			env.Eventually(t, 10*time.Second, "the load balancer is gone", func(context.Context) error {
+				if slices.ContainsFunc(f.all(), func(lb cloudv1.LoadBalancer) bool { return lb.ID == id }) {
+					return errors.New("it is there")
+				}
+				return nil
+			})
+		})
+	}
 }
 
 func TestDeletionProtection(t *testing.T) {

@@ -98,6 +98,8 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 		return b.unlessRefused(r, func() error { return b.adopt(ctx, r, spec) }, step, spec, d.AdoptID)
 	case stepRecord:
 		return b.recordOriginal(r, lb)
+	case stepDelete:
+		return b.deleteAgain(ctx, r, lb)
 	case stepReplace:
 		// Whatever comes of the write, the load balancer may no longer be what any state of the Service asked for.
 		r.record.Service = ""

@@ -44,6 +44,12 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 			r.record.Deleting = true
 			return false, r.waitRemoval(lb)
 		}
+		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+			r.record.Deleting = true
+			if left := b.tryAgain(r, lb); left > 0 {
+				return false, failed(lb, left)
+			}
+		}
 		if err = b.performRemoval(ctx, r, step, lb); err == nil {
 			return b.confirmRemoval(ctx, r, lb)
 		}
@@ -98,6 +104,18 @@ func flag(svc *corev1.Service, name string) (bool, error) {
 
 func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
 	return b.unlessRefused(r, func() error { return b.writeRemoval(ctx, r, step, lb) }, "remove", step, lb.ID, lb.Revision)
+}
+
+// deleteAgain repeats a deletion that has failed, for a Service that wants a load balancer again, but not too often.
+func (b *Balancer) deleteAgain(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) error {
+	if left := b.tryAgain(r, lb); left > 0 {
+		return failed(lb, left)
+	}
+	if err := b.performRemoval(ctx, r, removalDelete, lb); err != nil {
+		b.doubt(lb.ID, err)
+		return err
+	}
+	return r.waitRemoval(lb)
 }
 
 func (b *Balancer) writeRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
