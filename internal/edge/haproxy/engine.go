@@ -250,6 +250,15 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 			refused[u.key()] = &refusal{1, err}
 		}
 	}
+	// What waits for a reload gets the one for the sake of others.
+	first, r, err := e.plans(c, refused, true)
+	if err != nil {
+		return nil, err
+	}
+	causes := e.causes(first, c)
+	if r.structure != runs || len(c.reload) > 0 {
+		refused = refusals{}
+	}
 	var failed error
 	// The wanted form of a unit can be refused, and the accepted one.
 	for range 3 {
@@ -268,7 +277,7 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 		}
 		if err == nil {
 			if p != nil && p.current != 0 {
-				e.left[p.current] = reloaded{e.Clock.Now(), e.causes(planned, c)}
+				e.left[p.current] = reloaded{e.Clock.Now(), causes}
 			}
 			return planned, nil
 		}

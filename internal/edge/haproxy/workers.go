@@ -13,13 +13,14 @@ import (
 	"quaymaster.dev/internal/edge/config"
 )
 
-// Each reload leaves the worker before it until its connections end. They are as many as there were reloads if clients
-// stay for long, so that changes that need a reload take turns: those of a load balancer wait while mostOwnWorkers are
-// left for its sake, but no longer than ownReloadInterval, and all wait while there are mostOldWorkers.
+// Each reload leaves the worker before it until its connections end, an hour at the most. They are as many as there were
+// reloads if clients stay for long. So changes that need a reload wait for others to share it with, the longer the more
+// workers are left: those of a load balancer ownPause times the cube of the number that was left for its sake, and all
+// of them pause times n*(n-1) with n old workers. In an hour of changes under connections that do not end, one
+// load balancer leaves six workers, and all together leave thirty.
 const (
-	mostOwnWorkers    = 3
-	ownReloadInterval = 5 * time.Minute
-	mostOldWorkers    = 60
+	ownPause = 15 * time.Second
+	pause    = 400 * time.Millisecond
 )
 
 // reloaded says when HAProxy was reloaded, and for which load balancers.
@@ -37,26 +38,30 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 	maps.DeleteFunc(e.left, func(worker int, _ reloaded) bool {
 		return worker != p.current && !slices.Contains(p.old, worker)
 	})
-	number, last := map[string]int{}, map[string]time.Time{}
+	number, last, latest := map[string]int{}, map[string]time.Time{}, time.Time{}
+	later := func(a, b time.Time) time.Time {
+		if a.After(b) {
+			return a
+		}
+		return b
+	}
 	for _, worker := range p.old {
 		r := e.left[worker]
+		latest = later(latest, r.at)
 		for _, id := range r.loadBalancers {
 			number[id]++
-			if r.at.After(last[id]) {
-				last[id] = r.at
-			}
+			last[id] = later(last[id], r.at)
 		}
 	}
+	now, all := e.Clock.Now(), time.Duration(len(p.old))
 	return func(loadBalancer string) error {
-		turn := last[loadBalancer].Add(ownReloadInterval)
-		switch {
-		case len(p.old) >= mostOldWorkers:
-			return fmt.Errorf("waits because connections go on in %d earlier processes of haproxy, the maximum", len(p.old))
-		case number[loadBalancer] >= mostOwnWorkers && e.Clock.Now().Before(turn):
-			return fmt.Errorf("waits until %s, or until connections end that are older than the last %d changes of the load "+
-				"balancer", turn.UTC().Format(time.TimeOnly+" MST"), number[loadBalancer])
+		own := time.Duration(number[loadBalancer])
+		turn := later(last[loadBalancer].Add(own*own*own*ownPause), latest.Add((all-1)*all*pause))
+		if !now.Before(turn) {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("waits until %s, or until connections end that have outlasted %d reloads of haproxy, %d of which "+
+			"were for this load balancer", turn.UTC().Format(time.TimeOnly+" MST"), all, own)
 	}
 }
 
