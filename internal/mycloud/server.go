@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
@@ -102,6 +103,10 @@ func Open(o Options) (*Server, error) {
 	st, err := store.Open(filepath.Join(o.DataDir, "state.db"), o.Clock)
 	if err != nil {
 		return nil, err
+	}
+	if err := durable.Sync(o.DataDir); err != nil {
+		_ = st.Close()
+		return nil, fmt.Errorf("create state: %w", err)
 	}
 	// Nothing is written before the key is known to be that of the state.
 	cipher, err := o.cipher(st)

@@ -22,11 +22,11 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/edge/agent"
 	"quaymaster.dev/internal/edge/config"
 	"quaymaster.dev/internal/edge/haproxy"
 	"quaymaster.dev/internal/edge/kernel"
-	"quaymaster.dev/internal/edge/state"
 )
 
 // The values of --forwarding.
@@ -210,7 +210,7 @@ func ownToken(dir string) (string, error) {
 	token, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		token = []byte(rand.Text())
-		err = state.Replace(path, token)
+		err = durable.Replace(path, token)
 	}
 	return string(token), err
 }

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/edge/program"
-	"quaymaster.dev/internal/edge/state"
 )
 
 // None announces nothing: the machine's own address resolution, or static routes, attract the traffic.
@@ -49,7 +49,7 @@ func (f configFile) write(ctx context.Context, content string) (changed bool, er
 	}
 	// The configuration has passwords.
 	next := f.path + ".candidate"
-	if err := state.Replace(next, []byte(content)); err != nil {
+	if err := durable.Replace(next, []byte(content)); err != nil {
 		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}
 	if _, err := run(ctx, append(slices.Clone(f.check), next)...); err != nil {

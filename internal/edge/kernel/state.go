@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"quaymaster.dev/internal/edge/state"
+	"quaymaster.dev/internal/durable"
 )
 
 // A mark is markPrefix with a number from 1 to maxMarks. Flows in the kernel carry marks, so a number keeps its target
@@ -144,7 +144,7 @@ func (s *store) save(value any) error {
 	if bytes.Equal(data, s.saved) {
 		return nil
 	}
-	if err := state.Replace(s.path, data); err != nil {
+	if err := durable.Replace(s.path, data); err != nil {
 		return fmt.Errorf("save: %w", err)
 	}
 	s.saved = data

@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/durable"
 )
 
 // State is the cloud as of a revision, as far as it concerns edges. A State does not change once others have it.
@@ -121,35 +121,8 @@ func (s *State) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
-	if err := Replace(path, raw); err != nil {
+	if err := durable.Replace(path, raw); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil
-}
-
-// Replace replaces a file, or creates it, at once or not at all. Only its owner can read it. What an interruption leaves is
-// one file, which the next call replaces, and not one more copy of private keys.
-func Replace(path string, content []byte) (err error) {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	// The new name is in the folder, which is written on its own.
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

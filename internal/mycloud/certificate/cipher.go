@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/durable"
 )
 
 // keySize is that of AES-256.
@@ -87,16 +87,7 @@ func LoadOrCreateKey(path string) (string, error) {
 	// It never fails.
 	_, _ = rand.Read(random)
 	key = base64.StdEncoding.EncodeToString(random)
-	// A crash must not leave half a key behind.
-	f, err := os.CreateTemp(filepath.Dir(path), ".encryption-key-*")
-	if err != nil {
-		return "", fmt.Errorf("create encryption key: %w", err)
-	}
-	_, err = f.WriteString(key + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("create encryption key: %w", err), os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := durable.Replace(path, []byte(key+"\n")); err != nil {
 		return "", fmt.Errorf("create encryption key: %w", err)
 	}
 	return key, nil
