@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -35,6 +36,10 @@ const (
 	forwardNAT    = "nat"
 )
 
+// leastSilence is the shortest time without an answer of the API after which an edge may withdraw its addresses: several
+// heartbeats fail meanwhile, or the API is restarted.
+const leastSilence = 30 * time.Second
+
 // edgeOptions holds the flags of edge.
 type edgeOptions struct {
 	clientOptions
@@ -42,6 +47,7 @@ type edgeOptions struct {
 	name, zone, dataDir, forwarding, metrics, haproxyUser, addressInterface string
 	pools, members                                                          []string
 	router                                                                  bool
+	withdrawAfter                                                           time.Duration
 }
 
 // newEdgeCommands returns the command that runs an edge, which needs the Linux kernel.
@@ -77,6 +83,8 @@ func newEdgeCommands() []*cobra.Command {
 			"and the API, which are never members")
 	f.BoolVar(&o.router, "router", false,
 		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
+	f.DurationVar(&o.withdrawAfter, "withdraw-after", 0,
+		"withdraw all addresses when the API has not answered for this long, at least 30s; with 0, the edge goes on without it")
 	f.StringVar(&o.addressInterface, "address-interface", "lo",
 		"interface that gets the addresses; without announcements, IPv6 clients on a network of the edge find only "+
 			"addresses of the interface that they are on")
@@ -103,6 +111,9 @@ func (o *edgeOptions) validate() (pools, members []netip.Prefix, err error) {
 	var problems []error
 	if o.forwarding != forwardDirect && o.forwarding != forwardNAT {
 		problems = append(problems, fmt.Errorf("--forwarding %q: must be %s or %s", o.forwarding, forwardDirect, forwardNAT))
+	}
+	if o.withdrawAfter != 0 && o.withdrawAfter < leastSilence {
+		problems = append(problems, fmt.Errorf("--withdraw-after %s: must be 0 or at least %s", o.withdrawAfter, leastSilence))
 	}
 	pools, members = networks(&problems, "address-pool", o.pools), networks(&problems, "member-network", o.members)
 	problems = append(problems, o.announceOptions.validate()...)
@@ -174,7 +185,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
 			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),
 		},
-		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
+		StateFile: filepath.Join(o.dataDir, "state.json"), WithdrawAfter: o.withdrawAfter, Proxy: proxy, Certificates: certificates,
 		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Router: o.router, Logger: logger}),
 		Addresses: addresses,
 		Announcer: o.announcer(o.dataDir),

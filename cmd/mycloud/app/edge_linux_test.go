@@ -16,7 +16,8 @@ func TestEdgeFlags(t *testing.T) {
 			[]string{"--forwarding=fast", "--address-pool=203.0.113.1"},
 			[]string{`--forwarding "fast": must be direct or nat`, `--address-pool "203.0.113.1": must be a network such as 203.0.113.0/24`},
 		},
-		"announce": {[]string{"--announce=ospf"}, []string{`--announce "ospf": must be none, bgp or vrrp`}},
+		"withdraw-after": {[]string{"--withdraw-after=5s"}, []string{"--withdraw-after 5s: must be 0 or at least 30s"}},
+		"announce":       {[]string{"--announce=ospf"}, []string{`--announce "ospf": must be none, bgp or vrrp`}},
 		"bgp": {
 			[]string{"--announce=bgp", "--bgp-router-id=fd00::1", "--bgp-peer=198.51.100.1"},
 			[]string{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -74,6 +75,8 @@ type Options struct {
 	Compile config.Options
 	// StateFile is where the last state is kept.
 	StateFile string
+	// WithdrawAfter is for how long the cloud may not answer before all addresses are withdrawn; 0 means for ever.
+	WithdrawAfter time.Duration
 
 	Proxy Proxy
 	// Certificates are those of the proxy.
@@ -105,13 +108,15 @@ type Agent struct {
 	faults faults
 	// serving is what the announcements follow from.
 	serving serving
+	// heard is when the cloud has answered last.
+	heard time.Time
 	// owners are the load balancers of all addresses that may be announced.
 	owners map[netip.Addr]string
 
 	// The rest is used by the loop that applies only. applied is the last state that was applied, complete is false if
 	// some of it has to be tried again, and saved is false if a restart would undo it. config is what the engines were last
-	// told to do, and proxied the last that the proxy has done.
-	applied         *state.State
+	// told to do, and proxied the last that the proxy has done. loaded is the state of the last agent.
+	applied, loaded *state.State
 	complete, saved bool
 	config, proxied *config.Config
 }
@@ -128,7 +133,7 @@ func New(o Options) *Agent {
 		s = state.New()
 	}
 	a := &Agent{
-		Options: o, wanted: s, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1),
+		Options: o, wanted: s, loaded: s, saved: err == nil, heard: lastHeard(o), wake: make(chan struct{}, 1), beat: make(chan struct{}, 1),
 		forwarder: forwarder{healthy: map[memberID]bool{}}, watch: watch{clock: o.Clock, since: map[string]time.Time{}},
 	}
 	a.speaker = speaker{
@@ -173,7 +178,38 @@ func signal(c chan struct{}) {
 	}
 }
 
+// lastHeard returns when the cloud has answered the last agent.
+func lastHeard(o Options) time.Time {
+	now := o.Clock.Now()
+	if file, err := os.Stat(o.StateFile); err == nil && file.ModTime().Before(now) {
+		return file.ModTime()
+	}
+	return now
+}
+
+// hear notes that the cloud has answered.
+func (a *Agent) hear() {
+	now := a.Clock.Now()
+	a.mu.Lock()
+	a.heard = now
+	a.mu.Unlock()
+	a.stamp()
+}
+
+// stamp tells the next agent, by the time of the state's file, when the cloud has answered last.
+func (a *Agent) stamp() {
+	if a.WithdrawAfter == 0 {
+		return
+	}
+	a.mu.Lock()
+	heard := a.heard
+	a.mu.Unlock()
+	// Without it, the next agent withdraws too early.
+	_ = os.Chtimes(a.StateFile, heard, heard)
+}
+
 func (a *Agent) setWanted(s *state.State) {
+	a.hear()
 	a.mu.Lock()
 	a.wanted = s
 	a.mu.Unlock()

@@ -210,6 +210,8 @@ type world struct {
 	registry *prometheus.Registry
 	dir      string
 	stop     func()
+	// withdrawAfter is the option of agents that are started.
+	withdrawAfter time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -234,7 +236,7 @@ func (w *world) startAs(c agent.Cloud, spec cloudv1.EdgeSpec) {
 	}
 	a := agent.New(agent.Options{
 		Cloud: c, Edge: spec, Compile: config.Options{Name: spec.Name},
-		StateFile: filepath.Join(w.dir, "state.json"), Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
+		StateFile: filepath.Join(w.dir, "state.json"), WithdrawAfter: w.withdrawAfter, Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
 		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
 		Metrics: metrics, Logger: slog.New(logs{slog.DiscardHandler, w.machine}),
 	})

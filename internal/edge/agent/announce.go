@@ -28,6 +28,8 @@ const (
 type serving struct {
 	config  *config.Config
 	leaving bool
+	// stale is true if the cloud has not answered for too long.
+	stale bool
 	// failed are the addresses that the machine could not add.
 	failed map[netip.Addr]error
 	// proxied is what the proxy served when it was last known, and at is when that was; zero if it never was.
@@ -42,7 +44,7 @@ type serving struct {
 // addresses returns those to announce: those without listeners, and those of which a listener is served. What needs a
 // proxy that is down is better served by another edge.
 func (s *serving) addresses(now time.Time) []netip.Addr {
-	if s.leaving {
+	if s.leaving || s.stale {
 		return nil
 	}
 	served := map[netip.AddrPort]bool{}
@@ -75,6 +77,10 @@ func (a *Agent) serve(ctx context.Context, change func(*serving)) {
 	change(&a.serving)
 	if err == nil {
 		a.serving.proxied, a.serving.at = proxied, now
+	}
+	if stale := a.WithdrawAfter > 0 && now.Sub(a.heard) > a.WithdrawAfter; stale != a.serving.stale {
+		a.serving.stale = stale
+		a.Logger.WarnContext(ctx, "The cloud has not answered for too long, or answers again", "withdrawn", stale, "answered", a.heard)
 	}
 	if a.serving.config != nil && a.serving.known {
 		a.speaker.say(a.serving.addresses(now))

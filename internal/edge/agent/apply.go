@@ -125,7 +125,7 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	a.serve(ctx, func(s *serving) { s.config, s.leaving, s.failed = c, leaving, failed })
 	a.speaker.settled(ctx)
 	a.setFaults(func(f *faults) { f.announced = a.speaker.faults(a.owners) })
-	if !same || !a.saved {
+	if s != a.loaded && !same || !a.saved {
 		// What compiles to the same need not be kept: an agent that starts with the older state learns the rest.
 		a.save(s)
 	}
@@ -201,6 +201,7 @@ func addressFaults(owners map[netip.Addr]string, failed map[netip.Addr]error, er
 // save keeps the state for the next start. Traffic does not depend on it, but the edge confirms nothing that is not kept.
 func (a *Agent) save(s *state.State) {
 	err := s.Save(a.StateFile)
+	a.stamp()
 	a.saved = err == nil
 	a.Metrics.saved(a.saved)
 	var unsaved []cloudv1.EdgeFault

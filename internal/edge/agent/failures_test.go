@@ -2,12 +2,14 @@ package agent_test
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -177,6 +179,41 @@ func TestUnsavedIsNotConfirmed(t *testing.T) {
 	}
 	w.eventually("the address is free", func() bool { return !held() })
 	w.eventually("the fault is gone", func() bool { return len(w.edge().Faults) == 0 })
+}
+
+// An edge that is told to withdraws its addresses when the cloud has not answered for that long, also over a restart, and
+// goes on serving what still arrives.
+func TestWithdrawsWhatIsStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stop()
+	w.withdrawAfter = 5 * time.Second
+	w.start()
+	w.create("web")
+	w.until("announce 1")
+	// Answers that bring no news are answers.
+	for end := time.Now().Add(w.withdrawAfter + time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if slices.Contains(w.machine.taken(), "announce 0") {
+			t.Fatal("withdrawn, although the cloud answers")
+		}
+	}
+	w.cloud.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	if steps := w.until("announce 0"); slices.Contains(steps, "kernel 0") || slices.Contains(steps, "addresses 0") {
+		t.Errorf("the edge has stopped serving: %q", steps)
+	}
+	for range 2 {
+		w.stop()
+		w.machine.taken()
+		w.start()
+		if steps := w.until("announce 0"); slices.Contains(steps, "announce 1") {
+			t.Errorf("a restart has made the state current: %q", steps)
+		}
+	}
+	w.cloud.Intercept(nil)
+	w.until("announce 1")
 }
 
 // A state that cannot be read is that of the cloud again.

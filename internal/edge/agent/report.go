@@ -124,6 +124,7 @@ func (r *reporter) send(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("send a heartbeat: %w", err)
 	}
+	r.hear()
 	if h.Counters != nil {
 		r.countersSent = now
 	}
