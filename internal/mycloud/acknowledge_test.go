@@ -147,6 +147,29 @@ func TestAcknowledged(t *testing.T) {
 	diff(t, "state of the job", cloudv1.JobSucceeded, c.ended(job).State)
 }
 
+// TestPendingFault checks that a job waits for what an edge applies by itself in a while, but not for ever.
+func TestPendingFault(t *testing.T) {
+	c := newWithEdges(t, []string{"edge-1"})
+	for _, late := range []bool{false, true} {
+		lb, job := c.create(direct(fmt.Sprintf("late-%t", late)))
+		c.running(job)
+		c.applied("edge-1", cloudv1.EdgeFault{LoadBalancerID: lb.ID, Detail: "waits until 03:04:20 UTC", Pending: true})
+		c.wait(20*time.Second, "edge-1")
+		diff(t, "state of the job", cloudv1.JobRunning, c.job(job).State)
+		if late {
+			ended := c.timedOut(job, "edge-1")
+			diff(t, "error of the job", fmt.Sprintf(
+				`edge "edge-1" has not confirmed revision %s in time; edge "edge-1": waits until 03:04:20 UTC`, lb.Revision,
+			), ended.Error.Detail)
+		}
+		c.applied("edge-1")
+		diff(t, "failure of the job", late, c.ended(job).State == cloudv1.JobFailed)
+		eventually(t, "the load balancer is active", func() bool {
+			return c.read(lb.ID).ProvisioningState == cloudv1.ProvisioningActive
+		})
+	}
+}
+
 // TestAcknowledgedLater checks that an edge that is slow does not make a job fail, but degrades the load balancer.
 func TestAcknowledgedLater(t *testing.T) {
 	c := newWithEdges(t, []string{"quick", "slow"})

@@ -78,6 +78,8 @@ type EdgeFault struct {
 	ListenerKey string `json:"listener_key,omitempty"`
 	// What went wrong, for human readers. The cloud keeps 1024 bytes.
 	Detail string `json:"detail"`
+	// True if the edge applies it by itself in a while. Jobs wait for that as long as for an edge that has not answered.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // The limits of a heartbeat, which its schema repeats because tags cannot refer to constants.

@@ -246,7 +246,12 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 	refused := refusals{}
 	for _, u := range e.units {
 		was, ok := e.accepted[u.key()]
-		if err := waits(u.loadBalancer()); err != nil && (!ok || u.needsReload(was)) {
+		cause := u.loadBalancer()
+		if ok && u.listener != nil && !slices.Equal(u.listener.Allowed, was.listener.Allowed) {
+			// Clients must not get in for longer because their load balancer has changed before.
+			cause = ""
+		}
+		if err := waits(cause); err != nil && (!ok || u.needsReload(was)) {
 			refused[u.key()] = &refusal{1, err}
 		}
 	}

@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -121,6 +122,7 @@ func (u unit) fault(err error) cloudv1.EdgeFault {
 		detail = fmt.Sprintf("listener on %s: %v", netip.AddrPortFrom(u.listener.Address, u.listener.Port), err)
 	}
 	f.Detail = detail[:min(len(detail), 1024)]
+	_, f.Pending = errors.AsType[*waiting](err)
 	return f
 }
 

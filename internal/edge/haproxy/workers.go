@@ -29,6 +29,11 @@ type reloaded struct {
 	loadBalancers []string
 }
 
+// waiting is why a change is not made yet.
+type waiting struct{ detail string }
+
+func (w *waiting) Error() string { return w.detail }
+
 // waits returns a function that says why a load balancer must not cause a reload.
 func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 	if p == nil || e.accepted == nil {
@@ -60,8 +65,8 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 		if !now.Before(turn) {
 			return nil
 		}
-		return fmt.Errorf("waits until %s, or until connections end that have outlasted %d reloads of haproxy, %d of which "+
-			"were for this load balancer", turn.UTC().Format(time.TimeOnly+" MST"), all, own)
+		return &waiting{fmt.Sprintf("waits until %s, or until connections end that have outlasted %d reloads of haproxy, %d "+
+			"of which were for this load balancer", turn.UTC().Format(time.TimeOnly+" MST"), all, own)}
 	}
 }
 

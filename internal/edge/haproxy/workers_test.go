@@ -3,6 +3,7 @@ package haproxy
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -77,8 +78,7 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 		closing[i] = held(t, tcp)
 	}
 	start := memory(t, e)
-	waiting := ""
-	most := 0
+	fault, most := "", 0
 	for i := range 100 {
 		closing[i].Close()
 		connections = append(connections, held(t, tcp))
@@ -88,7 +88,7 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range faults {
-			if waiting = f.Detail; f.ListenerKey != "tcp/82" {
+			if fault = f.Detail; f.ListenerKey != "tcp/82" || !f.Pending {
 				t.Fatalf("fault %+v", f)
 			}
 		}
@@ -96,11 +96,19 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 		most = max(most, workers(t, e))
 	}
 	grown := float64(memory(t, e)) / float64(start)
-	t.Logf("%d workers, %.2f times the memory; fault: %s", most, grown, waiting)
-	if most > 4 || grown > 1.5 || waiting == "" {
+	t.Logf("%d workers, %.2f times the memory; fault: %s", most, grown, fault)
+	if most > 4 || grown > 1.5 || fault == "" {
 		t.Errorf("%d workers, want at most 4; %.2f times the memory, want at most 1.5", most, grown)
 	}
 
+	// Nor do clients get in for longer.
+	before := workers(t, e)
+	c.Listeners[0].Allowed = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	apply(t, e, c)
+	if _, err := net.DialTimeout("tcp", address(tcp), time.Second); err != nil || workers(t, e) != before+1 {
+		t.Errorf("error %v, %d workers, want %d", err, workers(t, e), before+1)
+	}
+	c.Listeners[1].IdleTimeout += time.Second
 	// What needs no reload does not wait.
 	c.Pools[1].Members = []config.Member{member(t, "c")}
 	apply(t, e, c, "tcp/82")
@@ -126,7 +134,7 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 	c.Listeners[1].IdleTimeout += time.Second
 	apply(t, e, c, "tcp/82")
 	for worker, r := range e.left {
-		r.at = r.at.Add(-ownPause)
+		r.at = r.at.Add(-8 * ownPause)
 		e.left[worker] = r
 	}
 	apply(t, e, c)

@@ -96,7 +96,7 @@ func (a *API) edgeFault(ctx context.Context, j *cloudv1.Job, v edges.Progress) *
 	for _, e := range v.Waiting {
 		texts = append(texts, fmt.Sprintf("edge %q has not confirmed revision %s in time", e.Name, j.TargetRevision))
 		// Those of the edge itself may be why.
-		for _, f := range e.FaultsOf("") {
+		for _, f := range slices.Concat(e.FaultsOf(""), e.FaultsOf(j.Target.ID)) {
 			texts = append(texts, fmt.Sprintf("edge %q: %s", e.Name, f.Detail))
 		}
 	}
