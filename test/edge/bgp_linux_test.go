@@ -50,6 +50,7 @@ func (w *world) reboot(e *edge) {
 	w.must(e.agent.Process.Signal(syscall.SIGTERM))
 	w.must(e.agent.Wait())
 	killByFile(filepath.Join(e.dir, "haproxy", "haproxy.pid"))
+	killByFile(filepath.Join(e.dir, "probes", "haproxy.pid"))
 	time.Sleep(time.Second / 2)
 	w.stopEdge(e)
 	time.Sleep(time.Second)

@@ -201,7 +201,7 @@ func (w *world) stopEdge(e *edge) {
 	if e.agent != nil {
 		kill(e.agent)
 	}
-	for _, file := range []string{"haproxy/haproxy.pid", "bird/bird.pid", "keepalived/keepalived.pid", "keepalived/keepalived-vrrp.pid"} {
+	for _, file := range []string{"haproxy/haproxy.pid", "probes/haproxy.pid", "bird/bird.pid", "keepalived/keepalived.pid", "keepalived/keepalived-vrrp.pid"} {
 		killByFile(filepath.Join(e.dir, file))
 	}
 }

@@ -157,8 +157,8 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	defer alone.Close()
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	certificates := &agent.Certificates{}
-	proxy, err := haproxy.New(haproxy.Options{
-		Dir: filepath.Join(o.dataDir, "haproxy"), User: o.haproxyUser, Certificates: certificates,
+	proxy, err := haproxy.NewEngines(haproxy.Options{
+		Dir: o.dataDir, User: o.haproxyUser, Certificates: certificates,
 		Clock: clock.RealClock{}, Logger: logger,
 	})
 	if err != nil {
