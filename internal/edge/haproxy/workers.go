@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,9 @@ import (
 
 // Each reload leaves the worker before it until its connections end, an hour at the most. They are as many as there were
 // reloads if clients stay for long. So changes that need a reload wait for others to share it with, the longer the more
-// workers are left: those of a load balancer ownPause times the cube of the number that was left for its sake, and all
-// of them pause times n*(n-1) with n old workers. In an hour of changes under connections that do not end, one
-// load balancer leaves six workers, and all together leave thirty.
+// workers are left: those of a load balancer ownPause times the cube of the number that was left for its sake, of which
+// those that were left for several count in part; and all of them pause times n*(n-1) with n old workers. In an hour of
+// changes under connections that do not end, one load balancer leaves six workers, and all together leave thirty.
 const (
 	ownPause = 15 * time.Second
 	pause    = 400 * time.Millisecond
@@ -43,7 +44,7 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 	maps.DeleteFunc(e.left, func(worker int, _ reloaded) bool {
 		return worker != p.current && !slices.Contains(p.old, worker)
 	})
-	number, last, latest := map[string]int{}, map[string]time.Time{}, time.Time{}
+	number, last, latest := map[string]float64{}, map[string]time.Time{}, time.Time{}
 	later := func(a, b time.Time) time.Time {
 		if a.After(b) {
 			return a
@@ -54,19 +55,19 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 		r := e.left[worker]
 		latest = later(latest, r.at)
 		for _, id := range r.loadBalancers {
-			number[id]++
+			number[id] += 1 / float64(len(r.loadBalancers))
 			last[id] = later(last[id], r.at)
 		}
 	}
-	now, all := e.Clock.Now(), time.Duration(len(p.old))
+	now, all := e.Clock.Now(), len(p.old)
 	return func(loadBalancer string) error {
-		own := time.Duration(number[loadBalancer])
-		turn := later(last[loadBalancer].Add(own*own*own*ownPause), latest.Add((all-1)*all*pause))
+		own := time.Duration(math.Pow(number[loadBalancer], 3) * float64(ownPause))
+		turn := later(last[loadBalancer].Add(own), latest.Add(time.Duration(all*(all-1))*pause))
 		if !now.Before(turn) {
 			return nil
 		}
-		return &waiting{fmt.Sprintf("waits until %s, or until connections end that have outlasted %d reloads of haproxy, %d "+
-			"of which were for this load balancer", turn.UTC().Format(time.TimeOnly+" MST"), all, own)}
+		return &waiting{fmt.Sprintf("waits until %s, or until connections end that have outlasted %d reloads of haproxy",
+			turn.UTC().Format(time.TimeOnly+" MST"), all)}
 	}
 }
 

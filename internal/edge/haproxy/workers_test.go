@@ -61,6 +61,14 @@ func workers(t testing.TB, e *Engine) int {
 	return 1 + len(now.old)
 }
 
+// later lets time pass since the reloads.
+func later(e *Engine, d time.Duration) {
+	for worker, r := range e.left {
+		r.at = r.at.Add(-d)
+		e.left[worker] = r
+	}
+}
+
 // However often a load balancer changes, and however long connections go on, HAProxy's workers are few. Others do not
 // wait for them, and their reloads serve those that do.
 func TestChangesUnderHeldConnections(t *testing.T) {
@@ -133,10 +141,7 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 	connections = append(connections, held(t, tcp))
 	c.Listeners[1].IdleTimeout += time.Second
 	apply(t, e, c, "tcp/82")
-	for worker, r := range e.left {
-		r.at = r.at.Add(-8 * ownPause)
-		e.left[worker] = r
-	}
+	later(e, 8*ownPause)
 	apply(t, e, c)
 	c.Listeners[1].IdleTimeout += time.Second
 	apply(t, e, c, "tcp/82")
@@ -175,6 +180,18 @@ func TestManyNewLoadBalancersUnderHeldConnections(t *testing.T) {
 	if most := workers(t, e); most > 5 {
 		t.Errorf("there are %d workers", most)
 	}
+	// Limits of all change when an edge comes or goes. That is not what each of them has changed.
+	for range 3 {
+		connections = append(connections, held(t, tcp))
+		later(e, time.Minute)
+		for i := range c.Listeners {
+			c.Listeners[i].MaxConnections += 1000
+		}
+		apply(t, e, c)
+	}
+	later(e, time.Minute)
+	c.Listeners[1].IdleTimeout = time.Second
+	apply(t, e, c)
 	for _, l := range c.Listeners[1:] {
 		serves(t, l)
 	}
