@@ -58,7 +58,7 @@ func (a *API) waitForJob(ctx context.Context, jobs view[cloudv1.Job], p *GetJobP
 func (a *API) showJobs(tx *store.Tx) func(*cloudv1.Job) error {
 	return func(j *cloudv1.Job) error {
 		if j.State == cloudv1.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
-			j.Progress = min(99, int(100*tx.Now.Sub(*j.StartedAt)/a.JobDuration))
+			j.Progress = min(max(int(100*tx.Now.Sub(*j.StartedAt)/a.JobDuration), 0), 99)
 		}
 		return nil
 	}
