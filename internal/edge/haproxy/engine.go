@@ -222,6 +222,9 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.limit(ctx, p.current, planned); err != nil {
+		return nil, err
+	}
 	unchanged, err := e.open(ctx, p.current, planned)
 	if err != nil {
 		return nil, err

@@ -170,11 +170,21 @@ func (u unit) asRemoved() unit {
 	return unit{u.listener, &pool, true}
 }
 
-// needsReload reports whether HAProxy has to reload to change a unit into this one: it does not for members.
+// needsReload reports whether HAProxy has to reload to change a unit into this one: it does not for members and limits.
 func (u unit) needsReload(was unit) bool {
 	pool, before := *u.pool, *was.pool
 	pool.Members, pool.Drain, before.Members, before.Drain = nil, 0, nil, 0
-	return !reflect.DeepEqual(u.listener, was.listener) || !reflect.DeepEqual(pool, before)
+	if u.listener == nil || was.listener == nil {
+		return u.listener != was.listener || !reflect.DeepEqual(pool, before)
+	}
+	l := *u.listener
+	if (l.MaxConnections > 0) == (was.listener.MaxConnections > 0) {
+		l.MaxConnections = was.listener.MaxConnections
+	}
+	if quotaOf(l.MaxQPS).Seconds == quotaOf(was.listener.MaxQPS).Seconds {
+		l.MaxQPS = was.listener.MaxQPS
+	}
+	return !reflect.DeepEqual(l, *was.listener) || !reflect.DeepEqual(pool, before)
 }
 
 // planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault, and stays as it was

@@ -116,7 +116,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
+func TestServersAndLimitsLeaveTheStructureAsItIs(t *testing.T) {
 	t.Parallel()
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
@@ -138,7 +138,10 @@ func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
 		"an address":         {func(c *config.Config) { c.Pools[0].Members[0].Port = 7 }, true},
 		"the time to drain":  {func(c *config.Config) { c.Pools[0].Drain = time.Hour }, true},
 		"a kernel listener":  {func(c *config.Config) { c.Listeners = c.Listeners[:3] }, true},
-		"a limit":            {func(c *config.Config) { c.Listeners[0].MaxQPS = 5 }, false},
+		"a limit":            {func(c *config.Config) { c.Listeners[0].MaxQPS = 34.5 }, true},
+		"most connections":   {func(c *config.Config) { c.Listeners[2].MaxConnections++ }, true},
+		"a period":           {func(c *config.Config) { c.Listeners[0].MaxQPS = 5 }, false},
+		"no limit":           {func(c *config.Config) { c.Listeners[2].MaxConnections = 0 }, false},
 		"an idle timeout":    {func(c *config.Config) { c.Listeners[0].IdleTimeout = time.Second }, false},
 		"a certificate":      {func(c *config.Config) { c.Listeners[1].Certificates = []string{"cert-b"} }, false},
 		"a monitor":          {func(c *config.Config) { c.Pools[0].Monitor.Fall = 9 }, false},

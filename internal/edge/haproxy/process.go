@@ -21,6 +21,7 @@ const (
 	configFile    = "haproxy.cfg"
 	candidateFile = "candidate.cfg"
 	stateFile     = "servers.state"
+	limitsFile    = "limits.map"
 	countersFile  = "counters.json"
 	masterSocket  = "master.sock"
 	pidFile       = "haproxy.pid"
@@ -130,7 +131,7 @@ func (e *Engine) start(ctx context.Context, r *rendered) error {
 	if err := remove(e.file(stateFile)); err != nil {
 		return err
 	}
-	if err := e.write(configFile, r.text); err != nil {
+	if err := errors.Join(e.write(limitsFile, r.limits), e.write(configFile, r.text)); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(e.file(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -194,7 +195,7 @@ func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) err
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := e.write(configFile, r.text); err != nil {
+	if err := errors.Join(e.write(limitsFile, r.limits), e.write(configFile, r.text)); err != nil {
 		return err
 	}
 	from := e.rotate()
@@ -309,6 +310,12 @@ func alerts(output []byte) []string {
 
 // check has HAProxy check a configuration, and returns the sections that it refuses.
 func (e *Engine) check(ctx context.Context, r *rendered) (map[string]error, error) {
+	if _, err := os.Stat(e.file(limitsFile)); errors.Is(err, os.ErrNotExist) {
+		// The configuration refers to it.
+		if err := e.write(limitsFile, r.limits); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.write(candidateFile, r.text); err != nil {
 		return nil, err
 	}

@@ -30,21 +30,23 @@ var configuration = template.Must(template.New("haproxy.cfg").Funcs(template.Fun
 // rendered is a configuration file.
 type rendered struct {
 	text []byte
-	// structure identifies everything but the servers. HAProxy can change servers without a reload, and nothing else.
+	// structure identifies everything but the servers and the limits, which HAProxy can change without a reload.
 	structure string
+	// limits is the file of limits.
+	limits []byte
 }
 
 // render writes a plan as HAProxy's configuration file. The process shows the structure as its description, by which
 // its configuration is recognized.
 func render(p *plan, dir string, user account, connections int) (*rendered, error) {
 	values := struct {
-		Description, StateFile string
-		User                   account
-		MaxConnections         int
-		Frontends              []frontend
-		Backends               []backend
+		Description, StateFile, LimitsFile string
+		User                               account
+		MaxConnections                     int
+		Frontends                          []frontend
+		Backends                           []backend
 	}{
-		StateFile: filepath.Join(dir, stateFile), User: user,
+		StateFile: filepath.Join(dir, stateFile), LimitsFile: filepath.Join(dir, limitsFile), User: user,
 		Frontends: p.frontends, Backends: slices.Clone(p.backends),
 	}
 	for i := range values.Backends {
@@ -62,7 +64,7 @@ func render(p *plan, dir string, user account, connections int) (*rendered, erro
 	if err := configuration.Execute(&b, values); err != nil {
 		return nil, fmt.Errorf("render configuration: %w", err)
 	}
-	r.text = b.Bytes()
+	r.text, r.limits = b.Bytes(), p.limitsFile()
 	return r, nil
 }
 

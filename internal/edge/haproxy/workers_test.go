@@ -69,6 +69,14 @@ func later(e *Engine, d time.Duration) {
 	}
 }
 
+// atOnce has the reloads have been a moment ago, however slow the machine is.
+func atOnce(e *Engine) {
+	for worker, r := range e.left {
+		r.at = time.Now()
+		e.left[worker] = r
+	}
+}
+
 // However often a load balancer changes, and however long connections go on, HAProxy's workers are few. Others do not
 // wait for them, and their reloads serve those that do.
 func TestChangesUnderHeldConnections(t *testing.T) {
@@ -91,6 +99,7 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 		closing[i].Close()
 		connections = append(connections, held(t, tcp))
 		c.Listeners[1].IdleTimeout += time.Second
+		atOnce(e)
 		faults, err := e.Apply(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -140,10 +149,12 @@ func TestChangesUnderHeldConnections(t *testing.T) {
 	// Its next change takes its turn, however long the connections go on, and at once if they have ended.
 	connections = append(connections, held(t, tcp))
 	c.Listeners[1].IdleTimeout += time.Second
+	atOnce(e)
 	apply(t, e, c, "tcp/82")
 	later(e, 8*ownPause)
 	apply(t, e, c)
 	c.Listeners[1].IdleTimeout += time.Second
+	atOnce(e)
 	apply(t, e, c, "tcp/82")
 	for _, connection := range connections {
 		connection.Close()
@@ -164,33 +175,30 @@ func TestManyNewLoadBalancersUnderHeldConnections(t *testing.T) {
 	for i := range 30 {
 		connections = append(connections, held(t, tcp))
 		l, p := listener(t, "http", "tcp/80"), pool("tcp/80", backend)
-		l.LoadBalancer = fmt.Sprintf("lb-new-%d", i)
+		l.LoadBalancer, l.Address = fmt.Sprintf("lb-new-%d", i), netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)})
 		l.Pool.LoadBalancer, p.ID.LoadBalancer = l.LoadBalancer, l.LoadBalancer
 		c.Listeners, c.Pools = append(c.Listeners, l), append(c.Pools, p)
+		atOnce(e)
 		if _, err := e.Apply(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	most := workers(t, e)
-	eventually(t, 10*time.Second, "all are served", func() bool {
-		faults, err := e.Apply(t.Context(), c)
-		return err == nil && len(faults) == 0
-	})
-	t.Logf("%d workers, then %d", most, workers(t, e))
-	if most := workers(t, e); most > 5 {
-		t.Errorf("there are %d workers", most)
+	later(e, time.Minute)
+	apply(t, e, c)
+	if n := workers(t, e); n > 4 {
+		t.Errorf("%d workers, want at most 4", n)
 	}
-	// Limits of all change when an edge comes or goes. That is not what each of them has changed.
+	// What changes for all is not what each of them has changed.
 	for range 3 {
 		connections = append(connections, held(t, tcp))
 		later(e, time.Minute)
 		for i := range c.Listeners {
-			c.Listeners[i].MaxConnections += 1000
+			c.Listeners[i].IdleTimeout += time.Hour
 		}
 		apply(t, e, c)
 	}
 	later(e, time.Minute)
-	c.Listeners[1].IdleTimeout = time.Second
+	c.Listeners[1].IdleTimeout += time.Second
 	apply(t, e, c)
 	for _, l := range c.Listeners[1:] {
 		serves(t, l)
@@ -237,4 +245,58 @@ func TestRemovalNeedsNoReload(t *testing.T) {
 	restarted := engineIn(t, e.Dir, e.Binary, nil)
 	apply(t, restarted, c)
 	serves(t, c.Listeners[0])
+}
+
+// Limits, which change for all listeners when an edge comes or goes, are changed without a reload.
+func TestLimitsNeedNoReload(t *testing.T) {
+	e := newEngine(t, nil)
+	l, p := other(t)
+	tcp := listener(t, "tcp", "tcp/81")
+	tcp.MaxConnections, tcp.MaxQPS, l.MaxQPS = 2, 1000, 10
+	c := &config.Config{Listeners: []config.Listener{tcp, l}, Pools: []config.Pool{pool("tcp/81", echo(t, "a")), p}}
+	apply(t, e, c)
+	first := worker(t, e)
+	// passes reports whether a listener accepts one more connection.
+	passes := func() bool {
+		connection, err := net.Dial("tcp", address(tcp))
+		if err != nil {
+			return false
+		}
+		t.Cleanup(func() { connection.Close() })
+		return says(connection, "x")
+	}
+	if !passes() || !passes() || passes() {
+		t.Error("two connections must pass, and no third")
+	}
+	c.Listeners[0].MaxConnections = 3
+	apply(t, e, c)
+	if !passes() || passes() {
+		t.Error("a third connection must pass, and no fourth")
+	}
+	served := func() (n int) {
+		for range 40 {
+			if status, _ := get(t, url(l)); status == 200 {
+				n++
+			}
+		}
+		return n
+	}
+	few := served()
+	c.Listeners[1].MaxQPS = 1000
+	apply(t, e, c)
+	if all := served(); few == 40 || all != 40 {
+		t.Errorf("%d of 40 requests were served with a low limit, %d with a high one", few, all)
+	}
+	if worker(t, e) != first {
+		t.Error("there was a reload")
+	}
+	// A worker and an agent that start have the limits of now.
+	c.Listeners[1].IdleTimeout = time.Hour
+	apply(t, e, c)
+	restarted := engineIn(t, e.Dir, e.Binary, nil)
+	c.Listeners[0].MaxConnections = 1
+	apply(t, restarted, c)
+	if worker(t, e) == first || !passes() || passes() {
+		t.Error("one connection must pass in the new worker, and no second")
+	}
 }
