@@ -49,7 +49,7 @@ func (q *sequence) restoreEtcd(c *member) string {
 	if c.copied || c.backup == nil {
 		return c.says("etcd has no backup")
 	}
-	q.counts.Etcd++
+	q.counts.Note("etcd-restores", 1)
 	c.stop()
 	c.mu.Lock()
 	were := maps.Clone(c.services)
@@ -86,7 +86,7 @@ func (c *member) names() map[string]bool {
 
 // restoreCloud restores the cloud while the controllers run.
 func (q *sequence) restoreCloud(*member) string {
-	q.counts.Clouds++
+	q.counts.Note("cloud-restores", 1)
 	first := q.clusters[0]
 	q.restore(q.backup, first.machines(), time.Duration(q.random.Int64N(int64(outage))))
 	first.ledger.restoredCloud(first.machines())
@@ -107,7 +107,7 @@ func (q *sequence) restoreBoth(c *member) string {
 // loseLease makes another leader start while a write of the one before is still on its way to the cloud.
 func (q *sequence) loseLease(c *member) string {
 	late := time.Duration(1+q.random.IntN(20)) * time.Second
-	q.counts.Leases++
+	q.counts.Note("leases-lost", 1)
 	old, running := c.process, c.running
 	old.lose(late)
 	c.running = nil
@@ -142,7 +142,7 @@ func (q *sequence) goAstray(c *member) string {
 	if !c.knowsCloud() {
 		return c.says("the controllers have not reached the cloud yet")
 	}
-	q.counts.Endpoints++
+	q.counts.Note("wrong-endpoints", 1)
 	c.astray.Store(q.wrongCloud(name))
 	if restart {
 		c.start()
@@ -199,7 +199,7 @@ func (q *sequence) addCluster(*member) string {
 			return "there are two clusters already"
 		}
 	}
-	q.counts.Clusters++
+	q.counts.Note("clusters", 1)
 	w := newCluster(first.world.t, q.site, first.ledger, strings.Replace(clusterUID, "c1a5", "beef", 1), "sha256:second")
 	w.clusterID = "second"
 	c := &member{world: w, first: 1000, nodes: 2}
@@ -220,7 +220,7 @@ func (q *sequence) clone(*member) string {
 		return "the copy ends"
 	}
 	first := q.clusters[0]
-	q.counts.Clusters++
+	q.counts.Note("clusters", 1)
 	w := newCluster(first.world.t, q.site, first.ledger, first.uid, "sha256:clone")
 	w.clusterID, w.copied = first.clusterID, true
 	w.server.Restore(first.backup.Backup)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/test/soak"
 )
 
 var (
@@ -36,6 +36,9 @@ var (
 // defaultKinds are the kinds of steps that TestRandom plays by default.
 const defaultKinds = "machines,lease,orphans,etcd,cloud,both,endpoint,clusters,clone"
 
+// counted is what TestRandom counts, in the order in which it says so.
+const counted = "sequences steps faults kills leases-lost etcd-restores cloud-restores wrong-endpoints clusters violations"
+
 // services is how many different names the Services of a sequence have.
 const services = 6
 
@@ -47,7 +50,7 @@ func TestRandom(t *testing.T) {
 		klog.SetLogger(logr.Discard())
 		t.Cleanup(klog.ClearLogger)
 	}
-	var total counts
+	var total soak.Counts
 	for n := range *sequences {
 		s := *seed + n
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
@@ -55,7 +58,7 @@ func TestRandom(t *testing.T) {
 				w := newWorld(t, size{nodes: 3, jobs: time.Second})
 				q := &sequence{site: w.site, seed: s, clusters: []*member{{world: w, nodes: 3}}}
 				q.play(t)
-				total.add(q.counts)
+				total.Add(q.counts)
 			})
 		})
 	}
@@ -74,7 +77,7 @@ type sequence struct {
 	backup *cloudBackup
 	// wrong are the clouds to which endpoints lead by mistake, by their names.
 	wrong  map[string]*site
-	counts counts
+	counts soak.Counts
 	log    []string
 }
 
@@ -88,30 +91,34 @@ type member struct {
 
 func (q *sequence) play(t *testing.T) {
 	t.Helper()
-	q.counts = counts{Sequences: 1, Clusters: 1}
+	for name := range strings.FieldsSeq(counted) {
+		q.counts.Note(name, 0)
+	}
+	q.counts.Note("sequences", 1)
+	q.counts.Note("clusters", 1)
 	first := q.clusters[0]
 	first.start()
 	first.settle(0)
 	first.backUp()
 	q.backUp()
 	possible := q.possible()
-	for _, n := range chosen() {
+	for _, n := range soak.Steps(*only, *length) {
 		// Each step has random numbers of its own, so that the others stay the same without it.
 		q.random = rand.New(rand.NewPCG(q.seed, uint64(n)))
-		q.counts.Steps++
+		q.counts.Note("steps", 1)
 		what := possible[q.random.IntN(len(possible))](q, q.clusters[q.random.IntN(len(q.clusters))])
 		q.log = append(q.log, fmt.Sprintf("%s step %d: %s", time.Now().UTC().Format(time.TimeOnly), n, what))
 		time.Sleep(q.pause())
 		for _, c := range q.clusters {
 			if c.process.died() {
-				q.counts.Kills++
+				q.counts.Note("kills", 1)
 				c.start()
 			}
 		}
 	}
 	q.end()
 	for _, c := range first.ledger.clusters() {
-		q.counts.Violations += len(c.violations)
+		q.counts.Note("violations", len(c.violations))
 		for _, v := range c.violations {
 			t.Error(v)
 		}
@@ -146,25 +153,6 @@ func (q *sequence) end() {
 	for _, c := range q.clusters {
 		c.stop()
 	}
-}
-
-// chosen returns the numbers of the steps to play.
-func chosen() []int {
-	var list []int
-	if *only == "" {
-		for n := range *length {
-			list = append(list, n)
-		}
-		return list
-	}
-	for part := range strings.SplitSeq(*only, ",") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			panic(fmt.Sprintf("-only: %v", err))
-		}
-		list = append(list, n)
-	}
-	return list
 }
 
 // heal makes the kubelets of all Nodes report that they are ready unless their machine is deleted, and resumes what a
@@ -377,7 +365,7 @@ func (q *sequence) arm(c *member) string {
 
 // fault makes the cloud fail in some way until another step ends that.
 func (q *sequence) fault(*member) string {
-	q.counts.Faults++
+	q.counts.Note("faults", 1)
 	names := faultNames()
 	name := names[q.random.IntN(len(names))]
 	q.setFaults(faults()[name](q.random))
