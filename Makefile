@@ -284,6 +284,17 @@ test-edge: ## Test edges with real packets in network namespaces, all of it (nee
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 60m ./test/edge -full
 
+.PHONY: soak-edge
+soak-edge: ## Play random sequences of load balancers, faults and crashes on two edges for SOAK (10m), from SEED (1), and count them.
+	@tools/edge-packages.sh
+	@$(MAKE) build
+	@$(GO_TEST) -count=1 -timeout 0 -run '^TestSoak$$' -v ./test/edge -soak $(SOAK) -seed $(SEED)
+
+.PHONY: replay-edge
+replay-edge: ## Play the STEPS of a sequence of make soak-edge that has failed, from SEED.
+	@$(MAKE) build
+	@$(GO_TEST) -count=1 -run '^TestWorlds$$' -v ./test/edge -full -length 100 -seed $(SEED) -only '$(STEPS)'
+
 .PHONY: e2e
 e2e: ## Test the chart on the cluster in KUBECONFIG, which needs cert-manager (E2E_VALUES=file).
 	@tools/build.sh kubectl helm

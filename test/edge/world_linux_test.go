@@ -311,13 +311,19 @@ func (w *world) create(s cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, netip
 // update replaces a load balancer and waits until it is active.
 func (w *world) update(id string, change func(*cloudv1.LoadBalancerSpec)) {
 	w.Helper()
+	w.must(w.cloud.WaitJob(w.Context(), w.replace(id, change)))
+}
+
+// replace replaces a load balancer and returns the job that waits until it is active.
+func (w *world) replace(id string, change func(*cloudv1.LoadBalancerSpec)) (job string) {
+	w.Helper()
 	lb, err := w.cloud.LoadBalancer(w.Context(), id, cloudapi.ReadOptions{})
 	w.must(err)
 	s := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	change(&s)
-	_, job, err := w.cloud.UpdateLoadBalancer(w.Context(), id, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	_, job, err = w.cloud.UpdateLoadBalancer(w.Context(), id, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	w.must(err)
-	w.must(w.cloud.WaitJob(w.Context(), job))
+	return job
 }
 
 // ask sends one line over a new connection and returns the answer: the node and the client that it saw.
@@ -340,7 +346,11 @@ func (w *world) ask(protocol string, at netip.AddrPort) (node, client string, er
 
 // exchange sends a line and returns the two words of the answer. Slow backends are not what is tested, lost packets are.
 func exchange(conn net.Conn) (node, client string, err error) {
-	if err := conn.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
+	return exchangeWithin(conn, 3*time.Second)
+}
+
+func exchangeWithin(conn net.Conn, limit time.Duration) (node, client string, err error) {
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return "", "", err
 	}
 	if _, err := conn.Write([]byte("x\n")); err != nil {

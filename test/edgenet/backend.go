@@ -4,6 +4,7 @@ package edgenet
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -14,23 +15,35 @@ import (
 // each line, or packet, with one line: the name of the machine and the address of the client, separated by a space.
 func (m *Machine) Backends(tb testing.TB, port uint16) {
 	tb.Helper()
-	address := fmt.Sprintf("[::]:%d", port)
-	listener, err := m.Listen(tb.Context(), "tcp", address)
-	if err != nil {
-		tb.Fatalf("listen on %s: %v", m.Name, err)
-	}
-	packets, err := m.ListenPacket(tb.Context(), "udp", address)
+	packets, err := m.ListenPacket(tb.Context(), "udp", fmt.Sprintf("[::]:%d", port))
 	if err != nil {
 		tb.Fatalf("listen on %s: %v", m.Name, err)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { m.answerPackets(packets) })
-	running.Go(func() { m.serve(listener) })
 	tb.Cleanup(func() {
-		listener.Close()
 		_ = packets.Close()
 		running.Wait()
 	})
+	stop, err := m.Answer(tb.Context(), port)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(stop)
+}
+
+// Answer runs the TCP server of Backends alone, until stop is called.
+func (m *Machine) Answer(ctx context.Context, port uint16) (stop func(), err error) {
+	listener, err := m.Listen(ctx, "tcp", fmt.Sprintf("[::]:%d", port))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", m.Name, err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { m.serve(listener) })
+	return sync.OnceFunc(func() {
+		listener.Close()
+		running.Wait()
+	}), nil
 }
 
 func (m *Machine) answer(client net.Addr) []byte {

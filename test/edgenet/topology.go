@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -39,6 +40,8 @@ type Topology struct {
 	Nodes  []*Machine
 
 	switches *Machine
+	// clients are those that were added later.
+	clients []*Machine
 	// host is the process's own machine, if it has joined.
 	host *Machine
 }
@@ -90,8 +93,7 @@ func Build(edges, nodes int) (*Topology, error) {
 
 // Close removes the network, unless processes other than this one still run on its machines.
 func (t *Topology) Close() {
-	machines := append(append([]*Machine{t.switches, t.Client, t.host}, t.Edges...), t.Nodes...)
-	for _, machine := range machines {
+	for _, machine := range slices.Concat([]*Machine{t.switches, t.Client, t.host}, t.clients, t.Edges, t.Nodes) {
 		if machine != nil {
 			machine.Close()
 		}
@@ -229,4 +231,27 @@ func (t *Topology) AnswerVia(machine *Machine) error {
 // IPNet returns the prefix in the type that netlink uses.
 func IPNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
+}
+
+// AddClient adds a client, to which nodes send their answers past the edges. It has no routes to addresses of load
+// balancers.
+func (t *Topology) AddClient(name string) (*Machine, error) {
+	client, err := t.add(name, clientHost-1-len(t.clients), Outer, Inner)
+	if err != nil {
+		return nil, err
+	}
+	t.clients = append(t.clients, client)
+	for _, node := range t.Nodes {
+		link, err := node.Links.LinkByName(Inner)
+		if err != nil {
+			return nil, fmt.Errorf("find interface of %s: %w", node.Name, err)
+		}
+		for address, via := range map[netip.Addr]netip.Addr{client.Outer4: client.Inner4, client.Outer6: client.Inner6} {
+			route := &netlink.Route{Dst: IPNet(netip.PrefixFrom(address, address.BitLen())), Gw: via.AsSlice(), LinkIndex: link.Attrs().Index}
+			if err := node.Links.RouteReplace(route); err != nil {
+				return nil, fmt.Errorf("set route of %s to %s: %w", node.Name, name, err)
+			}
+		}
+	}
+	return client, nil
 }

@@ -1,0 +1,25 @@
+package edge_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"quaymaster.dev/test/soak"
+)
+
+var soakFor = flag.Duration("soak", 0, "how long TestSoak runs")
+
+// TestSoak plays sequences of TestWorlds for as long as -soak says. It reports which steps a failing sequence needs.
+func TestSoak(t *testing.T) {
+	if *soakFor == 0 {
+		t.Skip("it runs only with -soak")
+	}
+	s := soak.Test{
+		Name: "TestWorlds", Args: []string{"-full"}, Workers: 2, Batch: 1, Length: 100, Plays: 40,
+		Repeat: func(seed uint64, steps string) string {
+			return fmt.Sprintf("make replay-edge SEED=%d STEPS=%s", seed, steps)
+		},
+	}
+	t.Logf("soak: seed=%d %s", *seed, s.Run(t, *seed, *soakFor))
+}
