@@ -95,7 +95,7 @@ type site struct {
 func newPlay(t *testing.T, seed uint64) *play {
 	t.Helper()
 	q := &play{seed: seed}
-	for _, name := range []string{"sequences", "steps", "rejected", "exchanges", "violations"} {
+	for _, name := range []string{"sequences", "steps", "rejected", "exchanges", "stalls", "violations"} {
 		q.counts.Note(name, 0)
 	}
 	q.counts.Note("sequences", 1)

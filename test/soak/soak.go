@@ -58,7 +58,7 @@ func (s *Test) Run(t *testing.T, seed uint64, duration time.Duration) Counts {
 				if over {
 					return
 				}
-				output, err := s.play(first, s.Batch, "")
+				output, err := s.play(t, first, s.Batch, "")
 				c, complete := Read(output)
 				mu.Lock()
 				total.Add(c)
@@ -75,18 +75,18 @@ func (s *Test) Run(t *testing.T, seed uint64, duration time.Duration) Counts {
 	running.Wait()
 	t.Logf("%.0f steps per second", float64(total.of("steps"))/time.Since(begun).Seconds())
 	for _, f := range failed {
-		t.Error(s.report(f))
+		t.Error(s.report(t, f))
 	}
 	return total
 }
 
 // play plays sequences in a process of its own, or some steps of them.
-func (s *Test) play(first uint64, count int, steps string) (output string, err error) {
+func (s *Test) play(t *testing.T, first uint64, count int, steps string) (output string, err error) {
 	args := []string{"-test.run=^" + s.Name + "$", "-test.v", "-test.timeout=30m"}
 	for name, value := range map[string]any{"seed": first, "sequences": count, "length": s.Length, "only": steps} {
 		args = append(args, fmt.Sprintf("-%s=%v", name, value))
 	}
-	command := exec.Command(os.Args[0], append(args, s.Args...)...) //nolint:gosec // it is this program
+	command := exec.CommandContext(t.Context(), os.Args[0], append(args, s.Args...)...) //nolint:gosec // it is this program
 	command.Env = append(os.Environ(), s.Env...)
 	raw, err := command.CombinedOutput()
 	return string(raw), err
@@ -112,10 +112,10 @@ func (s *Test) failing(output string, first uint64) []uint64 {
 }
 
 // report returns which steps the sequence needs to fail, how to repeat it, and what it prints.
-func (s *Test) report(f failure) string {
+func (s *Test) report(t *testing.T, f failure) string {
 	var output string
 	steps, times := shrink(s.Length, s.Plays, func(steps []int) bool {
-		printed, err := s.play(f.seed, 1, join(steps))
+		printed, err := s.play(t, f.seed, 1, join(steps))
 		if err != nil {
 			output = printed
 		}
