@@ -276,7 +276,7 @@ func (e *endpoint) answers(programs map[uint16]func()) bool {
 			cidr == "2001:db8:198::/64" && e.vip.Family == cloudv1.FamilyIPv6
 	}
 	for _, m := range e.members() {
-		if m.State == cloudv1.MemberActive && m.Weight > 0 {
+		if m.State == cloudv1.MemberActive && m.Weight > 0 && m.Key != badMember {
 			return allowed
 		}
 	}
