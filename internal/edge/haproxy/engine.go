@@ -204,6 +204,11 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err != nil {
 		return nil, err
 	}
+	for id := range e.tooMany() {
+		if waits(id) == nil {
+			certificates.reload[id] = true
+		}
+	}
 	planned, err := e.adopt(ctx, runs, certificates, waits)
 	if err != nil {
 		return nil, err
