@@ -29,9 +29,14 @@ const (
 // maxWeight keeps products of weights within an int.
 const maxWeight = 1 << 20
 
-// weightSteps is the highest weight that HAProxy accepts. Weights of pools that hash are stretched to it, because each
-// unit of weight adds points to the ring, and few points distribute badly.
-const weightSteps = 256
+const (
+	// weightSteps is the highest weight that HAProxy accepts. Weights of pools that hash are stretched to it, because each
+	// unit of weight adds points to the ring, and few points distribute badly.
+	weightSteps = 256
+	// mostUnits is how many units of weight a pool that hashes has, or one for each member. Many points take HAProxy seconds
+	// and hundreds of MiB, while all others wait.
+	mostUnits = 1 << 14
+)
 
 var (
 	codes = regexp.MustCompile(`^[1-5][0-9]{2}(-[1-5][0-9]{2})?(,[1-5][0-9]{2}(-[1-5][0-9]{2})?)*$`)
@@ -131,6 +136,7 @@ func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
 	for _, m := range u.pool.Members {
 		highest = max(highest, min(m.Weight, maxWeight))
 	}
+	steps := b.steps(highest)
 	names, ids := map[string]bool{}, map[uint32]bool{}
 	for _, m := range u.pool.Members {
 		port := m.Port
@@ -156,24 +162,46 @@ func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
 				s.Options += " check-send-proxy"
 			}
 		}
-		s.Weight = b.weight(m, highest)
+		s.Weight = b.weight(m, highest, steps)
 		b.Servers = append(b.Servers, s)
 	}
 	return faulty
 }
 
+// steps returns the weight that HAProxy gets for a member with the highest weight, if weights are stretched. It changes by
+// powers of two, so that a client whose members come and go moves seldom.
+func (b *backend) steps(highest int) int {
+	steps := weightSteps
+	if !b.Hash {
+		return steps
+	}
+	for ; steps > 1; steps /= 2 {
+		units := 0
+		for _, m := range b.pool.Members {
+			units += stretched(m.Weight, highest, steps)
+		}
+		if units <= mostUnits {
+			break
+		}
+	}
+	return steps
+}
+
 // weight returns the weight that HAProxy gets for a member. A server of weight 0 keeps its connections and gets no new
 // ones.
-func (b *backend) weight(m config.Member, highest int) int {
+func (b *backend) weight(m config.Member, highest, steps int) int {
 	if m.Draining || m.Weight <= 0 {
 		return 0
 	}
-	w := min(m.Weight, maxWeight)
 	if b.pool.Algorithm == cloudv1.AlgorithmRoundRobin {
-		w, highest = 1, 1
+		return 1
 	}
 	if b.Hash || highest > weightSteps {
-		return max(1, w*weightSteps/highest)
+		return stretched(m.Weight, highest, steps)
 	}
-	return w
+	return m.Weight
+}
+
+func stretched(weight, highest, steps int) int {
+	return max(1, min(weight, maxWeight)*steps/highest)
 }
