@@ -27,7 +27,7 @@ import (
 var (
 	seed      = flag.Uint64("seed", 1, "seed of the first sequence of TestWorlds")
 	sequences = flag.Uint64("sequences", 1, "how many sequences TestWorlds plays")
-	length    = flag.Int("length", 12, "how many steps a sequence of TestWorlds has")
+	length    = flag.Int("length", 100, "how many steps a sequence of TestWorlds has")
 	only      = flag.String("only", "", "numbers of the steps that TestWorlds plays, separated by commas; empty means all")
 )
 
@@ -38,6 +38,8 @@ const (
 	addresses = 8
 	// prompt is how soon a change of the witness must be applied.
 	prompt = 5 * time.Second
+	// short bounds a sequence that is not played at full length.
+	short = 20 * time.Second
 )
 
 // TestWorlds plays random sequences of what tenants and the programs of two edges do, and checks after every step that
@@ -85,7 +87,7 @@ type site struct {
 	*edge
 	client *world
 	cut    bool
-	// marks is the folder with files that make programs of the edge hang.
+	// marks is the folder with files that make programs of the edge hang, or slow.
 	marks string
 	// programs are those of the edge that listen on ports.
 	programs map[uint16]func()
@@ -105,7 +107,11 @@ func newPlay(t *testing.T, seed uint64) *play {
 		if err != nil {
 			t.Skip(err)
 		}
-		script := fmt.Sprintf("#!/bin/sh\nwhile [ -e $MARKS/hang-%s ]; do sleep 0.1; done\nexec %s \"$@\"\n", program, path)
+		script := fmt.Sprintf(`#!/bin/sh
+while [ -e $MARKS/%[1]s-hangs ]; do sleep 0.1; done
+if [ -e $MARKS/%[1]s-is-slow ]; then sleep 0.5; fi
+exec %[2]s "$@"
+`, program, path)
 		if err := os.WriteFile(filepath.Join(bin, program), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -200,8 +206,11 @@ func (q *play) newTenant(n int) *tenant {
 }
 
 func (q *play) play() {
-	possible := steps()
+	possible, begin := steps(), time.Now()
 	for _, n := range soak.Steps(*only, *length) {
+		if !*full && time.Since(begin) > short {
+			break
+		}
 		// Each step has random numbers of its own, so that the others stay the same without it.
 		q.random = rand.New(rand.NewPCG(q.seed, uint64(n)))
 		name := possible[q.random.IntN(len(possible))]
@@ -252,6 +261,7 @@ func steps() []step {
 		{4, (*play).members},
 		{3, (*play).occupy},
 		{2, (*play).hang},
+		{1, (*play).silence},
 		{1, (*play).fill},
 		{1, (*play).killAgent},
 		{1, (*play).killHAProxy},
@@ -367,16 +377,27 @@ func (s *site) release(port uint16) {
 	delete(s.programs, port)
 }
 
-// hang has a program of an edge hang while tenants change their load balancers.
+// hang has a program of an edge hang, or be slow, while tenants change their load balancers.
 func (q *play) hang() string {
-	s, program := q.live(), []string{"nft", "haproxy"}[q.random.IntN(2)]
-	mark := filepath.Join(s.marks, "hang-"+program)
+	s, how := q.live(), one(q, "nft-hangs", "nft-is-slow", "haproxy-hangs", "haproxy-is-slow")
+	mark := filepath.Join(s.marks, how)
 	q.must(os.WriteFile(mark, nil, 0o600))
 	what := q.write()
 	q.wait(3 * time.Second)
 	q.must(os.Remove(mark))
 	q.disturbed = true
-	return fmt.Sprintf("%s of %s hangs, while %s", program, s.Name, what)
+	return fmt.Sprintf("%s on %s, while %s", how, s.Name, what)
+}
+
+// silence takes the machine of a tenant off the network for a while, so that its members do not answer.
+func (q *play) silence() string {
+	t := q.tenant()
+	q.must(t.node.Cut())
+	what := q.write()
+	q.wait(4 * time.Second)
+	q.must(t.node.Restore())
+	q.disturbed = true
+	return fmt.Sprintf("the machine of %s was silent, while %s", t.name, what)
 }
 
 // wait lets some time pass, less than longest, and checks that whatever lasts does not disturb others.
