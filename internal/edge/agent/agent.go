@@ -30,6 +30,8 @@ type Proxy interface {
 	// Apply carries the traffic of the listeners with engine Proxy and probes the members of all pools. It returns the
 	// listeners that it could not apply, and an error if it does not work at all.
 	Apply(ctx context.Context, c *config.Config) ([]cloudv1.EdgeFault, error)
+	// Turn returns when Apply has to be called again to make the first of the changes that wait; zero if nothing waits.
+	Turn() time.Time
 	// Serves returns the addresses and ports that it serves now, and an error if it may serve none.
 	Serves(ctx context.Context) ([]netip.AddrPort, error)
 	// Health returns the health of the members of all pools.

@@ -43,6 +43,8 @@ type machine struct {
 	// refuse is true if the proxy serves nothing that it is asked for, announced is what was announced last.
 	refuse    bool
 	announced []netip.Addr
+	// turn is until when the proxy has changes wait; zero if it does not.
+	turn time.Time
 	// hang makes announcements wait until it is closed.
 	hang chan struct{}
 	// counted is what the kernel has counted for the listener that the proxy counts, too.
@@ -77,6 +79,10 @@ func (p proxy) Apply(_ context.Context, c *config.Config) ([]cloudv1.EdgeFault, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note("proxy %d", len(c.Listeners))
+	if time.Now().Before(p.turn) {
+		return []cloudv1.EdgeFault{{Detail: "waits", Pending: true}}, nil
+	}
+	p.turn = time.Time{}
 	if p.err == nil && !p.refuse {
 		p.proxied = served(c, func(e config.Engine) bool { return e == config.Proxy })
 	}
@@ -92,6 +98,12 @@ func served(c *config.Config, uses func(config.Engine) bool) []netip.AddrPort {
 		}
 	}
 	return list
+}
+
+func (p proxy) Turn() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn
 }
 
 func (p proxy) Serves(context.Context) ([]netip.AddrPort, error) {
@@ -264,17 +276,25 @@ func (w *world) create(name string) *cloudv1.LoadBalancer {
 // begin creates a load balancer and returns the job in which the cloud waits for the edge.
 func (w *world) begin(name string) (*cloudv1.LoadBalancer, string) {
 	w.Helper()
+	return w.post(name, cloudv1.ProtocolTCP, "a", "b")
+}
+
+// post creates a load balancer of a protocol with these members, and returns it and the job.
+func (w *world) post(name, protocol string, members ...string) (*cloudv1.LoadBalancer, string) {
+	w.Helper()
+	pool := cloudv1.Pool{
+		Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: protocol, Algorithm: cloudv1.AlgorithmRoundRobin, TargetPort: 30080,
+	}
+	for _, key := range members {
+		pool.Members = append(pool.Members, cloudv1.Member{
+			Key: key, Address: fmt.Sprintf("10.0.0.%d", 1+key[0]-'a'), Port: 30080, Weight: 1, State: cloudv1.MemberActive,
+		})
+	}
 	lb, job, err := w.cloud.Client.CreateLoadBalancer(w.Context(), cloudv1.LoadBalancerSpec{
 		Name: name, LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme:    cloudv1.SchemePublic,
-			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolTCP, Port: 80, PoolKey: "tcp/80"}},
-			Pools: []cloudv1.Pool{{
-				Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: cloudv1.AlgorithmRoundRobin,
-				TargetPort: 30080, Members: []cloudv1.Member{
-					{Key: "a", Address: "10.0.0.1", Port: 30080, Weight: 1, State: cloudv1.MemberActive},
-					{Key: "b", Address: "10.0.0.2", Port: 30080, Weight: 1, State: cloudv1.MemberActive},
-				},
-			}},
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: protocol, Port: 80, PoolKey: "tcp/80"}},
+			Pools:     []cloudv1.Pool{pool},
 		},
 	}, cloudapi.WriteOptions{})
 	if err != nil {

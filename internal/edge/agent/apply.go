@@ -54,6 +54,7 @@ func (a *Agent) setFaults(change func(*faults)) {
 // loop applies states.
 func (a *Agent) loop(ctx context.Context) {
 	var retry <-chan time.Time
+	var due time.Time
 	for {
 		again := false
 		select {
@@ -66,8 +67,15 @@ func (a *Agent) loop(ctx context.Context) {
 		a.step(ctx, again)
 		if a.complete {
 			retry = nil
-		} else if retry == nil {
-			retry = a.Clock.After(retryInterval)
+			continue
+		}
+		now := a.Clock.Now()
+		next := now.Add(retryInterval)
+		if turn := a.Proxy.Turn(); !turn.IsZero() && turn.Before(next) {
+			next = turn
+		}
+		if retry == nil || next.Before(due) {
+			retry, due = a.Clock.After(next.Sub(now)), next
 		}
 	}
 }

@@ -19,21 +19,7 @@ import (
 // web creates a load balancer that needs the proxy, and returns it.
 func (w *world) web(name string) *cloudv1.LoadBalancer {
 	w.Helper()
-	lb, _, err := w.cloud.Client.CreateLoadBalancer(w.Context(), cloudv1.LoadBalancerSpec{
-		Name: name, LoadBalancerFields: cloudv1.LoadBalancerFields{
-			Scheme:    cloudv1.SchemePublic,
-			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolHTTP, Port: 80, PoolKey: "tcp/80"}},
-			Pools: []cloudv1.Pool{{
-				Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolHTTP, Algorithm: cloudv1.AlgorithmRoundRobin,
-				TargetPort: 30080, Members: []cloudv1.Member{
-					{Key: "c", Address: "10.0.0.3", Port: 30080, Weight: 1, State: cloudv1.MemberActive},
-				},
-			}},
-		},
-	}, cloudapi.WriteOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	lb, _ := w.post(name, cloudv1.ProtocolHTTP, "c")
 	return lb
 }
 
@@ -142,6 +128,22 @@ func TestProxyIsDead(t *testing.T) {
 	w.machine.set(func() { w.machine.servesErr, w.machine.err = nil, nil })
 	w.until("announce 3")
 	w.eventually("all is well again", func() bool { return len(w.edge().Faults) == 0 })
+}
+
+// A change that waits for others is made in its turn, and not only when what has failed is tried again.
+func TestWaitingChangeTakesItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.until("announce 0")
+	w.machine.set(func() { w.machine.turn = time.Now().Add(500 * time.Millisecond) })
+	w.web("web")
+	w.until("proxy 1")
+	start := time.Now()
+	w.until("proxy 1")
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("the turn was missed by %s", took)
+	}
+	w.eventually("the fault is gone", func() bool { return len(w.edge().Faults) == 0 })
 }
 
 // An address of which no listener is served is not announced.

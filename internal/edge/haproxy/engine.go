@@ -83,6 +83,8 @@ type Engine struct {
 	leaving map[place]time.Time
 	// left has why HAProxy was reloaded, by the process id of the worker that was left.
 	left map[int]reloaded
+	// turn is when the first of those that wait for a reload gets it at the latest; zero if nothing waits.
+	turn time.Time
 	// silent is since when HAProxy has not answered; zero if it has.
 	silent time.Time
 	// hung are master processes that were replaced, and since when.
@@ -180,6 +182,7 @@ func (e *Engine) supervise(ctx context.Context) error {
 }
 
 func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
+	e.turn = time.Time{}
 	if err := os.MkdirAll(e.file(certificateDir), 0o700); err != nil {
 		return nil, err
 	}
@@ -251,31 +254,11 @@ func (e *Engine) show(p *plan) {
 
 // adopt makes HAProxy run with a plan for the units, and returns it. What HAProxy refuses is left out.
 func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits func(string) error) (*plan, error) {
-	refused := refusals{}
-	for _, u := range e.units {
-		was, ok := e.accepted[u.key()]
-		cause := u.loadBalancer()
-		if ok && u.listener != nil && !slices.Equal(u.listener.Allowed, was.listener.Allowed) {
-			// Clients must not get in for longer because their load balancer has changed before.
-			cause = ""
-		}
-		if err := waits(cause); err != nil && (!ok || u.needsReload(was)) {
-			refused[u.key()] = &refusal{1, err}
-		}
-	}
-	// What waits for a reload gets the one for the sake of others.
-	first, r, err := e.plans(c, refused, true)
-	if err != nil {
-		return nil, err
-	}
-	causes := e.causes(first, c)
-	if r.structure != runs || len(c.reload) > 0 {
-		refused = refusals{}
-	}
+	waiting, refused := e.waiting(waits), refusals{}
 	var failed error
 	// The wanted form of a unit can be refused, and the accepted one.
 	for range 3 {
-		planned, r, err := e.checked(ctx, c, runs, refused)
+		planned, r, causes, err := e.shared(ctx, c, runs, waiting, refused)
 		if failed = err; err != nil {
 			break
 		}
@@ -303,6 +286,28 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 		return nil, failed
 	}
 	return e.standing(c, failed)
+}
+
+// shared returns the plan without what HAProxy refuses, and the load balancers for whose sake HAProxy reloads. What waits
+// for a reload shares it, but is no reason for one: nor is what HAProxy refuses.
+func (e *Engine) shared(
+	ctx context.Context, c *installed, runs string, waiting, refused refusals,
+) (*plan, *rendered, []string, error) {
+	for key, w := range waiting {
+		if refused[key] == nil {
+			refused[key] = &refusal{1, w.reason}
+		}
+	}
+	p, r, err := e.checked(ctx, c, runs, refused)
+	if err != nil || r.structure == runs && len(c.reload) == 0 {
+		return p, r, nil, err
+	}
+	causes := e.causes(p, c)
+	if len(waiting) > 0 {
+		maps.DeleteFunc(refused, func(_ string, r *refusal) bool { return isWaiting(r.reason) })
+		p, r, err = e.checked(ctx, c, runs, refused)
+	}
+	return p, r, causes, err
 }
 
 // standing returns the plan of what HAProxy runs, with the members of now, if it cannot do anything else.

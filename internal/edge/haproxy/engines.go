@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
@@ -72,6 +73,9 @@ func (e *Engines) Run(ctx context.Context) {
 	e.probing.Run(ctx)
 	running.Wait()
 }
+
+// Turn returns when the first of the changes that wait is made; zero if nothing waits. Nothing that is only probed does.
+func (e *Engines) Turn() time.Time { return e.serving.Turn() }
 
 // Health returns the states of the members of all pools.
 func (e *Engines) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {

@@ -16,15 +16,7 @@ var errNotApplied = errors.New("no configuration has been applied yet")
 
 // Health returns the states of the members of all pools, those without a health monitor included.
 func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
-	now := e.shown.Load()
-	if now == nil {
-		return nil, errNotApplied
-	}
-	p, err := e.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := e.stats(ctx, p.current, statServers)
+	now, rows, err := e.current(ctx, statServers)
 	if err != nil {
 		return nil, err
 	}

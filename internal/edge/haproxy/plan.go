@@ -2,7 +2,6 @@ package haproxy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -122,7 +121,7 @@ func (u unit) fault(err error) cloudv1.EdgeFault {
 		detail = fmt.Sprintf("listener on %s: %v", netip.AddrPortFrom(u.listener.Address, u.listener.Port), err)
 	}
 	f.Detail = detail[:min(len(detail), 1024)]
-	_, f.Pending = errors.AsType[*waiting](err)
+	f.Pending = isWaiting(err)
 	return f
 }
 

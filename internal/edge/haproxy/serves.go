@@ -8,15 +8,7 @@ import (
 // Serves returns the addresses and ports on which HAProxy accepts connections now, and an error if it is not known to
 // run.
 func (e *Engine) Serves(ctx context.Context) ([]netip.AddrPort, error) {
-	now := e.shown.Load()
-	if now == nil {
-		return nil, errNotApplied
-	}
-	p, err := e.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := e.stats(ctx, p.current, statFrontends)
+	now, rows, err := e.current(ctx, statFrontends)
 	if err != nil {
 		return nil, err
 	}

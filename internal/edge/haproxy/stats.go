@@ -40,6 +40,20 @@ func (e *Engine) stats(ctx context.Context, worker, what int) ([]stat, error) {
 	return rows, nil
 }
 
+// current returns what HAProxy was last made to do, and rows of its statistics.
+func (e *Engine) current(ctx context.Context, what int) (*shown, []stat, error) {
+	now := e.shown.Load()
+	if now == nil {
+		return nil, nil, errNotApplied
+	}
+	p, err := e.running(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := e.stats(ctx, p.current, what)
+	return now, rows, err
+}
+
 func parseStats(answer string) ([]stat, error) {
 	header, isTable := strings.CutPrefix(answer, "# ")
 	if !isTable {

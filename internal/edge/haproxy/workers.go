@@ -17,12 +17,25 @@ import (
 // Each reload leaves the worker before it until its connections end, an hour at the most. They are as many as there were
 // reloads if clients stay for long. So changes that need a reload wait for others to share it with, the longer the more
 // workers are left: those of a load balancer ownPause times the cube of the number that was left for its sake, of which
-// those that were left for several count in part; and all of them pause times n*(n-1) with n old workers. In an hour of
-// changes under connections that do not end, one load balancer leaves six workers, and all together leave thirty.
+// those that were left for several count in part; and all of them pause times n*(n-1) with n old workers, but not for longer
+// than sharedPause, so that nobody is held up for the sake of others. In an hour of changes under connections that do not
+// end, one load balancer leaves six workers. Others have to wait for longer once many load balancers have left manyWorkers;
+// by then, all together leave no more in an hour than there are, because each ends after an hour.
 const (
-	ownPause = 15 * time.Second
-	pause    = 400 * time.Millisecond
+	ownPause    = 15 * time.Second
+	pause       = 400 * time.Millisecond
+	sharedPause = 4 * time.Second
+	manyWorkers = 60
+	manyPause   = time.Minute
 )
+
+// pauseAfter returns the time between two reloads with a number of old workers.
+func pauseAfter(old int) time.Duration {
+	if old >= manyWorkers {
+		return manyPause
+	}
+	return min(time.Duration(old*(old-1))*pause, sharedPause)
+}
 
 // reloaded says when HAProxy was reloaded, and for which load balancers.
 type reloaded struct {
@@ -34,6 +47,39 @@ type reloaded struct {
 type waiting struct{ detail string }
 
 func (w *waiting) Error() string { return w.detail }
+
+func isWaiting(err error) bool {
+	_, ok := errors.AsType[*waiting](err)
+	return ok
+}
+
+// Turn returns when the first of the changes that wait for a reload gets it, if nobody shares theirs before; zero if nothing
+// waits. Apply has to be called then.
+func (e *Engine) Turn() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turn
+}
+
+// waiting returns the units whose changes wait for a reload.
+func (e *Engine) waiting(waits func(loadBalancer string) error) refusals {
+	found := refusals{}
+	for _, u := range e.units {
+		was, ok := e.accepted[u.key()]
+		if ok && !u.needsReload(was) {
+			continue
+		}
+		cause := u.loadBalancer()
+		if ok && u.listener != nil && !slices.Equal(u.listener.Allowed, was.listener.Allowed) {
+			// Clients must not get in for longer because their load balancer has changed before.
+			cause = ""
+		}
+		if err := waits(cause); err != nil {
+			found[u.key()] = &refusal{1, err}
+		}
+	}
+	return found
+}
 
 // waits returns a function that says why a load balancer must not cause a reload.
 func (e *Engine) waits(p *processes) func(loadBalancer string) error {
@@ -62,9 +108,12 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 	now, all := e.Clock.Now(), len(p.old)
 	return func(loadBalancer string) error {
 		own := time.Duration(math.Pow(number[loadBalancer], 3) * float64(ownPause))
-		turn := later(last[loadBalancer].Add(own), latest.Add(time.Duration(all*(all-1))*pause))
+		turn := later(last[loadBalancer].Add(own), latest.Add(pauseAfter(all)))
 		if !now.Before(turn) {
 			return nil
+		}
+		if e.turn.IsZero() || turn.Before(e.turn) {
+			e.turn = turn
 		}
 		return &waiting{fmt.Sprintf("waits until %s, or until connections end that have outlasted %d reloads of haproxy",
 			turn.UTC().Format(time.TimeOnly+" MST"), all)}
@@ -81,8 +130,9 @@ func (e *Engine) causes(p *plan, c *installed) []string {
 			found[u.loadBalancer()] = true
 		}
 	}
-	for key, u := range e.accepted {
-		if !now[key] {
+	// What is not wanted any more goes with any reload, and causes none.
+	for _, u := range e.units {
+		if _, ok := e.accepted[u.key()]; ok && !now[u.key()] {
 			found[u.loadBalancer()] = true
 		}
 	}

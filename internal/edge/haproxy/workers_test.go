@@ -210,6 +210,62 @@ func TestManyNewLoadBalancersUnderHeldConnections(t *testing.T) {
 	}
 }
 
+// However many old workers the changes of others have left, those of a load balancer wait for seconds at the most.
+func TestOldWorkersOfOthers(t *testing.T) {
+	e := newEngine(t, nil)
+	l, p := other(t)
+	tcp, changing := listener(t, "tcp", "tcp/81"), listener(t, "http", "tcp/82")
+	c := &config.Config{
+		Listeners: []config.Listener{tcp, changing, l},
+		Pools:     []config.Pool{pool("tcp/81", echo(t, "a")), pool("tcp/82", member(t, "b")), p},
+	}
+	apply(t, e, c)
+	for range 12 {
+		held(t, tcp)
+		c.Listeners[1].IdleTimeout += time.Second
+		later(e, 10*time.Hour)
+		apply(t, e, c)
+	}
+	if n := workers(t, e); n != 13 {
+		t.Fatalf("%d workers, want 13", n)
+	}
+	held(t, tcp)
+	c.Listeners[2].IdleTimeout += time.Second
+	atOnce(e)
+	apply(t, e, c, l.Key)
+	later(e, 4*time.Second)
+	apply(t, e, c)
+}
+
+// A load balancer of which HAProxy refuses a listener, again and again, is not the cause of the reloads that others need.
+func TestRefusedListenerCausesNoReload(t *testing.T) {
+	e := newEngine(t, nil)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	l, p := other(t)
+	l.Port = uint16(taken.Addr().(*net.TCPAddr).Port)
+	tcp, changing := listener(t, "tcp", "tcp/81"), listener(t, "http", "tcp/82")
+	c := &config.Config{
+		Listeners: []config.Listener{tcp, changing, l},
+		Pools:     []config.Pool{pool("tcp/81", echo(t, "a")), pool("tcp/82", member(t, "b")), p},
+	}
+	apply(t, e, c, l.Key)
+	for range 20 {
+		held(t, tcp)
+		c.Listeners[1].IdleTimeout += time.Second
+		later(e, 5*time.Second)
+		if _, err := e.Apply(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := workers(t, e); n > 3 {
+		t.Errorf("%d workers, want at most 3", n)
+	}
+}
+
 // A listener that goes, and returns, needs no new worker.
 func TestRemovalNeedsNoReload(t *testing.T) {
 	e := newEngine(t, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -23,9 +24,17 @@ import (
 // follow follows a cloud from a state, and returns channels with the states and the errors.
 func follow(t *testing.T, c *cloud.Cloud, from *state.State) (<-chan *state.State, <-chan error) {
 	t.Helper()
+	return followWith(t, c, from, clock.RealClock{})
+}
+
+// followWith follows with a clock by which failures wait.
+func followWith(
+	t *testing.T, c *cloud.Cloud, from *state.State, by clock.WithTicker,
+) (<-chan *state.State, <-chan error) {
+	t.Helper()
 	states, errs := make(chan *state.State, 100), make(chan error, 100)
 	f := state.Follower{
-		Cloud: c.EdgeClient(t), OnState: func(s *state.State) { states <- s },
+		Cloud: c.EdgeClient(t), Clock: by, OnState: func(s *state.State) { states <- s },
 		OnError: func(err error) {
 			if err != nil {
 				errs <- err

@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -107,28 +106,10 @@ func TestRenewedCertificateIsReadAfterRestart(t *testing.T) {
 func TestUnreadableKeyPairHoldsUpNothing(t *testing.T) {
 	c := cloud.Start(t, 0)
 	withholdKeyPairs(c)
-	states, errs := make(chan *state.State, 100), make(chan error, 100)
-	f := state.Follower{
-		Cloud: c.EdgeClient(t), Clock: clocktesting.NewFakeClock(time.Now()), OnState: func(s *state.State) { states <- s },
-		OnError: func(err error) {
-			if err != nil {
-				errs <- err
-			}
-		},
-	}
 	if _, err := c.Client.CreateCertificate(t.Context(), certificate(t), cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		f.Follow(ctx, state.New())
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	states, errs := followWith(t, c, state.New(), clocktesting.NewFakeClock(time.Now()))
 	if err := next(t, errs); !strings.Contains(err.Error(), "read certificate") {
 		t.Fatalf("got error %v", err)
 	}
