@@ -34,7 +34,7 @@ type Proxy interface {
 	Turn() time.Time
 	// Serves returns the addresses and ports that it serves now, and an error if it may serve none.
 	Serves(ctx context.Context) ([]netip.AddrPort, error)
-	// Health returns the health of the members of all pools.
+	// Health returns the health of the members of all pools; with an error, of those that it knows.
 	Health(ctx context.Context) ([]cloudv1.MemberHealth, error)
 	// Counters returns what the listeners have done.
 	Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error)

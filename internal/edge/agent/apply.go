@@ -163,9 +163,8 @@ func (a *Agent) applyKernel(ctx context.Context, c *config.Config) {
 	defer f.mu.Unlock()
 	if f.config == nil {
 		// A proxy that was there before the agent has probed the members.
-		if found, err := a.Proxy.Health(ctx); err == nil {
-			f.probed(found)
-		}
+		found, err := a.Proxy.Health(ctx)
+		f.probed(found, err == nil)
 		a.watch.begin(partHealth)
 	}
 	f.config = c

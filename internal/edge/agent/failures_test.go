@@ -129,6 +129,10 @@ func TestHealthOutlivesTheProxy(t *testing.T) {
 	w.eventually("a is out, too", func() bool { return len(w.healthy()) == 0 })
 	w.state(lb, "b", cloudv1.OperatingOnline)
 	w.eventually("b is back", func() bool { return slices.Equal(w.healthy(), []string{"b"}) })
+	// What it knows counts although there is an error, and what it does not know stays as it was.
+	w.machine.set(func() { w.machine.health, w.machine.probeErr = nil, errors.New("a part is down") })
+	w.state(lb, "b", cloudv1.OperatingOffline)
+	w.eventually("b is out again", func() bool { return len(w.healthy()) == 0 })
 }
 
 // An edge that returns does not serve what the cloud has deleted since.

@@ -39,9 +39,13 @@ func (f *forwarder) isHealthy(pool config.PoolID, member string) bool {
 	return healthy || !known
 }
 
-// probed notes what is known of members, and reports whether that has changed.
-func (f *forwarder) probed(found []cloudv1.MemberHealth) bool {
+// probed notes what is known of members, and reports whether that has changed. If it is not complete, the other members
+// stay as they are.
+func (f *forwarder) probed(found []cloudv1.MemberHealth, complete bool) bool {
 	healthy := make(map[memberID]bool, len(found))
+	if !complete {
+		maps.Copy(healthy, f.healthy)
+	}
 	for _, h := range found {
 		id := memberID{config.PoolID{LoadBalancer: h.LoadBalancerID, Key: h.PoolKey, Family: h.Family}, h.MemberKey}
 		switch h.State {
@@ -93,8 +97,8 @@ func (a *Agent) followHealth(ctx context.Context) {
 	}
 }
 
-// checkHealth takes unhealthy members of the kernel's pools out, and healthy ones in. While the proxy does not answer,
-// they stay as they are.
+// checkHealth takes unhealthy members of the kernel's pools out, and healthy ones in. Those that the proxy does not know of
+// because of an error stay as they are.
 func (a *Agent) checkHealth(ctx context.Context) error {
 	found, err := a.Proxy.Health(ctx)
 	begun, kernelErr := a.forwardHealth(ctx, found, err == nil)
@@ -113,15 +117,14 @@ func (a *Agent) checkHealth(ctx context.Context) error {
 
 // forwardHealth has the kernel do what follows from the health of members, if that is known, and whatever else is due. It
 // returns false as long as there is nothing to do at all.
-func (a *Agent) forwardHealth(ctx context.Context, found []cloudv1.MemberHealth, known bool) (begun bool, err error) {
+func (a *Agent) forwardHealth(ctx context.Context, found []cloudv1.MemberHealth, complete bool) (begun bool, err error) {
 	f := &a.forwarder
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.config == nil {
 		return false, nil
 	}
-	changed := known && f.probed(found)
-	if changed || f.failed || a.Kernel.Due() {
+	if f.probed(found, complete) || f.failed || a.Kernel.Due() {
 		err = a.forward(ctx)
 	}
 	return true, err

@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/internal/edge/config"
 )
 
-// Engines are two HAProxys: one serves listeners and probes the members of their pools, the other only probes members of
-// the kernel. Changes of what is only probed are reloads as well, but of a process without connections, so that they leave
+// Engines are two HAProxys: one serves listeners and probes the members of their pools, the other only probes the members
+// that the kernel uses. Changes of what is only probed are reloads as well, but of a process without connections, so that they leave
 // no worker and wait for none.
 type Engines struct{ serving, probing *Engine }
 
@@ -34,17 +34,20 @@ func NewEngines(o Options) (*Engines, error) {
 // split returns what serves and what only probes.
 func split(c *config.Config) (serving, probing *config.Config) {
 	serving, probing = &config.Config{}, &config.Config{}
-	served := map[config.PoolID]bool{}
+	served, forwarded := map[config.PoolID]bool{}, map[config.PoolID]bool{}
 	for _, l := range c.Listeners {
 		if l.Engine == config.Proxy {
 			served[l.Pool] = true
 			serving.Listeners = append(serving.Listeners, l)
+		} else {
+			forwarded[l.Pool] = true
 		}
 	}
 	for _, p := range c.Pools {
 		if served[p.ID] {
 			serving.Pools = append(serving.Pools, p)
-		} else {
+		}
+		if forwarded[p.ID] || !served[p.ID] {
 			probing.Pools = append(probing.Pools, p)
 		}
 	}
@@ -77,14 +80,21 @@ func (e *Engines) Run(ctx context.Context) {
 // Turn returns when the first of the changes that wait is made; zero if nothing waits. Nothing that is only probed does.
 func (e *Engines) Turn() time.Time { return e.serving.Turn() }
 
-// Health returns the states of the members of all pools.
+// Health returns the states of the members of all pools; with an error, of those that one of both knows. Members that both
+// probe are as the one without connections sees them, because the kernel uses them whatever becomes of the proxy's
+// listeners.
 func (e *Engines) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
-	served, err1 := e.serving.Health(ctx)
-	probed, err2 := e.probing.Health(ctx)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
+	probed, err1 := e.probing.Health(ctx)
+	served, err2 := e.serving.Health(ctx)
+	poolOf := func(h cloudv1.MemberHealth) config.PoolID {
+		return config.PoolID{LoadBalancer: h.LoadBalancerID, Key: h.PoolKey, Family: h.Family}
 	}
-	return slices.Concat(served, probed), nil
+	twice := map[config.PoolID]bool{}
+	for _, h := range probed {
+		twice[poolOf(h)] = true
+	}
+	served = slices.DeleteFunc(served, func(h cloudv1.MemberHealth) bool { return twice[poolOf(h)] })
+	return append(probed, served...), errors.Join(err1, err2)
 }
 
 // Serves returns the addresses and ports on which connections are accepted now.
