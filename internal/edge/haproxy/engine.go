@@ -318,7 +318,7 @@ func (e *Engine) standing(c *installed, reason error) (*plan, error) {
 			refused[u.key()] = &refusal{1, reason}
 		}
 	}
-	planned, _, err := e.plans(c, refused, true)
+	planned, _, err := e.plans(c, refused, false)
 	return planned, err
 }
 
@@ -327,7 +327,7 @@ func (e *Engine) checked(
 	ctx context.Context, c *installed, runs string, refused refusals,
 ) (*plan, *rendered, error) {
 	for first := true; ; first = false {
-		p, r, err := e.plans(c, refused, true)
+		p, r, err := e.plans(c, refused, false)
 		if err != nil || r.structure == runs && len(c.reload) == 0 {
 			return p, r, err
 		}
@@ -335,7 +335,8 @@ func (e *Engine) checked(
 			continue
 		}
 		if slices.ContainsFunc(p.units, func(u unit) bool { return u.removed }) {
-			if p, r, err = e.plans(c, refused, false); err != nil {
+			// A reload takes them along.
+			if p, r, err = e.plans(c, refused, true); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -349,20 +350,32 @@ func (e *Engine) checked(
 	}
 }
 
-// plans returns the plan for the units. It can keep those that are not wanted any more in HAProxy's configuration, where
-// they do nothing, because removing them takes a reload.
-func (e *Engine) plans(c *installed, refused refusals, keep bool) (*plan, *rendered, error) {
+// mostRemoved is how many listeners that a load balancer no longer has stay in HAProxy's configuration over reloads.
+const mostRemoved = 8
+
+// plans returns the plan for the units. Those that are not wanted any more stay in HAProxy's configuration, where they do
+// nothing, because removing them takes a reload. With a reload, only some stay: those of load balancers that have other
+// listeners, which may want them back, for which they would need a reload for their own sake.
+func (e *Engine) plans(c *installed, refused refusals, reload bool) (*plan, *rendered, error) {
 	units := slices.Clone(e.units)
-	if keep {
-		wanted := map[string]bool{}
-		for _, u := range units {
-			wanted[u.key()] = true
+	wanted, serving, removed := map[string]bool{}, map[string]bool{}, map[string]int{}
+	for _, u := range units {
+		wanted[u.key()] = true
+		if u.listener != nil {
+			serving[u.loadBalancer()] = true
 		}
-		for key, u := range e.accepted {
-			if !wanted[key] {
-				units = append(units, u.asRemoved())
-			}
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.accepted)) {
+		u := e.accepted[key]
+		if wanted[key] {
+			continue
 		}
+		id := u.loadBalancer()
+		if reload && (u.listener == nil || !serving[id] || removed[id] == mostRemoved) {
+			continue
+		}
+		removed[id]++
+		units = append(units, u.asRemoved())
 	}
 	p := planOf(units, c.usable, e.accepted, refused, (e.files-spareFiles)/filesPerCheck)
 	r, err := render(p, e.Dir, e.account, connectionsFor(e.files, p))

@@ -18,7 +18,7 @@ func (e *Engine) Serves(ctx context.Context) ([]netip.AddrPort, error) {
 	}
 	served := make([]netip.AddrPort, 0, len(now.plan.frontends))
 	for i := range now.plan.frontends {
-		if f := &now.plan.frontends[i]; open[f.Name] {
+		if f := &now.plan.frontends[i]; open[f.Name] && !f.removed {
 			served = append(served, f.Bind)
 		}
 	}

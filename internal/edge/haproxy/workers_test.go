@@ -291,6 +291,28 @@ func TestRemovalNeedsNoReload(t *testing.T) {
 	if worker(t, e) != first {
 		t.Error("there was a reload")
 	}
+	// Nor does it after reloads for the sake of others.
+	more := c.Listeners[0]
+	more.Key, more.Port = "tcp/70", freePort(t)
+	c.Listeners = append(c.Listeners, more)
+	apply(t, e, c)
+	for range 3 {
+		c.Listeners[1].IdleTimeout += time.Second
+		apply(t, e, &config.Config{Listeners: c.Listeners[1:], Pools: c.Pools})
+		if connection, err := net.Dial("tcp", address(web)); err == nil {
+			connection.Close()
+			t.Error("a listener that was removed accepts connections after a reload")
+		}
+		serves(t, more)
+		serves(t, c.Listeners[1])
+		reloaded := worker(t, e)
+		apply(t, e, c)
+		serves(t, web)
+		if worker(t, e) != reloaded {
+			t.Error("there was a reload")
+		}
+	}
+	c.Listeners = c.Listeners[:2]
 	// Its port is free for another one.
 	c.Listeners[0].LoadBalancer, c.Listeners[0].Key, c.Listeners[0].Pool = "lb-2", "tcp/99", l.Pool
 	apply(t, e, c)
@@ -321,7 +343,7 @@ func TestLimitsNeedNoReload(t *testing.T) {
 		t.Cleanup(func() { connection.Close() })
 		return says(connection, "x")
 	}
-	if !passes() || !passes() || passes() {
+	if first, second := passes(), passes(); !first || !second || passes() {
 		t.Error("two connections must pass, and no third")
 	}
 	c.Listeners[0].MaxConnections = 3
