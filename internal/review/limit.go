@@ -48,8 +48,10 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)
 	add(IDTooManySourceRanges, "spec.loadBalancerSourceRanges", "source ranges", len(spec.LoadBalancerSourceRanges), MaxListed)
 	// Most catalogs read this annotation, and each of them parses it.
-	const ranges = corev1.AnnotationLoadBalancerSourceRangesKey
-	add(IDTooManySourceRanges, catalog.Path(ranges), "source ranges", 1+strings.Count(svc.Annotations[ranges], ","), MaxListed)
+	if ranges := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; len(ranges) > MaxListed {
+		path := catalog.Path(corev1.AnnotationLoadBalancerSourceRangesKey)
+		add(IDTooManySourceRanges, path, "source ranges", 1+strings.Count(ranges, ","), MaxListed)
+	}
 	add(IDTooManyExternalIPs, "spec.externalIPs", "external IPs", len(spec.ExternalIPs), MaxListed)
 	return findings
 }
