@@ -93,7 +93,7 @@ DRIVERS = $(shell $(TESTED) | grep quaymaster.dev/test/env | grep '^quaymaster.d
 
 # The minor versions of Kubernetes that make test-versions tests, next to that of tools/kubernetes, each with a module in
 # test/versions; and the packages of tests whose results depend on the API server.
-VERSIONS ?= 1.34 1.35
+VERSIONS ?= 1.35 1.36
 VERSIONED ?= $(filter quaymaster.dev/test/integration/% quaymaster.dev/test/chart,$(INTEGRATION))
 
 ##@ Build

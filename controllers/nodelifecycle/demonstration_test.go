@@ -77,7 +77,7 @@ func startStock(w *world) {
 	}
 	w.api = api
 	factory := informers.NewSharedInformerFactory(w.api, 0)
-	c, err := stock.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), w.api, plain.Provider{Cloud: w.cloud.Client}, 5*time.Second)
+	c, err := stock.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), w.api, plain.Provider{Cloud: w.cloud.Client}, 5*time.Second, 1)
 	w.must(err)
 	factory.Core().V1().Nodes().Informer()
 	ctx, cancel := context.WithCancel(w.t.Context())

@@ -108,7 +108,7 @@ func (w *world) runPlain(ctx context.Context, ids []string) (int, error) {
 	factory := informers.NewSharedInformerFactory(w.api, 0)
 	nodes := factory.Core().V1().Nodes()
 	nodes.Informer()
-	c, err := cloudnodelifecycle.NewCloudNodeLifecycleController(nodes, w.api, plain.Provider{Cloud: w.cloud}, lostPeriod)
+	c, err := cloudnodelifecycle.NewCloudNodeLifecycleController(nodes, w.api, plain.Provider{Cloud: w.cloud}, lostPeriod, 1)
 	if err != nil {
 		return 0, err
 	}
