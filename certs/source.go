@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Source provides the current serving certificate.
@@ -45,8 +46,8 @@ func ServerOptions(source Source, http2 bool) func(*tls.Config) {
 }
 
 // RegisterExpiry registers a metric with the expiry of the current certificate.
-func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
-	return registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+func RegisterExpiry(registerer prometheus.Registerer, source Source) {
+	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quaymaster_webhook_certificate_expiration_timestamp_seconds",
 		Help: "Expiry of the serving certificate of the webhooks, in seconds since 1970; 0 if there is none.",
 	}, func() float64 {
@@ -55,7 +56,7 @@ func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 			return 0
 		}
 		return float64(served.Leaf.NotAfter.Unix())
-	}))
+	})
 }
 
 // chainOf returns a serving certificate, followed by the intermediates that are sent with it.

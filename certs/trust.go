@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -43,6 +44,8 @@ type TrustOptions struct {
 	MustExist bool
 	// Recorder records Events of the configurations.
 	Recorder record.EventRecorder
+	// Registerer gets the metric.
+	Registerer prometheus.Registerer
 	// Clock provides the time.
 	Clock clock.Clock
 }
@@ -79,7 +82,7 @@ type observed struct {
 func NewTrust(o TrustOptions) *Trust {
 	t := &Trust{
 		o: o, changed: newSignal(),
-		trusted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		trusted: promauto.With(o.Registerer).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "quaymaster_webhook_trusted",
 			Help: "1 if the webhook configuration trusts the serving certificate, so that API servers can call the webhooks; " +
 				"otherwise 0.",
@@ -90,11 +93,6 @@ func NewTrust(o TrustOptions) *Trust {
 	}
 	t.unready.set("serving certificate has not been verified yet")
 	return t
-}
-
-// Register registers the metric.
-func (t *Trust) Register(registerer prometheus.Registerer) error {
-	return registerer.Register(t.trusted)
 }
 
 // Check implements a readiness check for /readyz.

@@ -96,16 +96,17 @@ func TestTrust(t *testing.T) {
 // trusting is a Trust with its Events and its cluster.
 type trusting struct {
 	*Trust
-	api    *dynamicfake.FakeDynamicClient
-	events *record.FakeRecorder
+	api      *dynamicfake.FakeDynamicClient
+	events   *record.FakeRecorder
+	registry *prometheus.Registry
 }
 
 func newTrust(t *testing.T, api *dynamicfake.FakeDynamicClient, pair *issued, mustExist bool) *trusting {
 	t.Helper()
-	events := record.NewFakeRecorder(100)
-	return &trusting{api: api, events: events, Trust: NewTrust(TrustOptions{
+	events, registry := record.NewFakeRecorder(100), prometheus.NewRegistry()
+	return &trusting{api: api, events: events, registry: registry, Trust: NewTrust(TrustOptions{
 		Source: fixed{pair}, API: api, Configurations: names, MustExist: mustExist,
-		Recorder: events, Clock: testingclock.NewFakeClock(now),
+		Recorder: events, Registerer: registry, Clock: testingclock.NewFakeClock(now),
 	})}
 }
 
@@ -127,11 +128,7 @@ func (t *trusting) read(test *testing.T) {
 // metrics returns the metric of each configuration.
 func (t *trusting) metrics(test *testing.T) map[string]float64 {
 	test.Helper()
-	registry := prometheus.NewRegistry()
-	if err := t.Register(registry); err != nil {
-		test.Fatal(err)
-	}
-	families, err := registry.Gather()
+	families, err := t.registry.Gather()
 	if err != nil {
 		test.Fatal(err)
 	}

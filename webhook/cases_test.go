@@ -144,10 +144,7 @@ func matchingPolicies(t testing.TB, n int) everywhere {
 // server returns a function that serves the request once.
 func (c *call) server(t testing.TB) func() {
 	t.Helper()
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(prometheus.NewRegistry())
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "benchmark", Admitter: c.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
 		Clock: clock.RealClock{},

@@ -29,9 +29,7 @@ func (f *httpFailure) write(w http.ResponseWriter) {
 const maxProblemBytes = 512
 
 func badRequest(err error) *httpFailure {
-	return &httpFailure{
-		status: http.StatusBadRequest, problem: finding.Shorten(err.Error(), maxProblemBytes),
-	}
+	return &httpFailure{status: http.StatusBadRequest, problem: finding.Shorten(err.Error(), maxProblemBytes)}
 }
 
 // internalError hides the cause from the user, who cannot fix it.

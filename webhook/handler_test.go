@@ -63,10 +63,7 @@ func TestSubresource(t *testing.T) {
 func newFixture(t testing.TB, admitter admitterFunc, limit int, options ...func(*webhook.HandlerOptions)) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := webhook.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(registry)
 	o := webhook.HandlerOptions{
 		Name:     "validate-service",
 		Admitter: admitter.admitter(),

@@ -85,19 +85,18 @@ func (s *share) wait(since time.Time) {
 
 // grow waits until the request may hold that many bytes more. It reports false if the context ends before.
 func (s *share) grow(ctx context.Context, n int) bool {
-	for l := s.limit; ; {
-		if l.take(s, n) {
-			return true
-		}
+	l := s.limit
+	for !l.take(s, n) {
 		select {
 		case <-ctx.Done():
 			l.mu.Lock()
-			defer l.mu.Unlock()
 			l.leave(s)
+			l.mu.Unlock()
 			return false
 		case <-time.After(pollBudget):
 		}
 	}
+	return true
 }
 
 // take reports whether the request gets that many bytes more now. If not, it waits, and a request whose body keeps us

@@ -33,10 +33,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, limit int, names ...string) *crowd {
 	t.Helper()
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(prometheus.NewRegistry())
 	c := &crowd{handlers: map[string]http.Handler{}, admitted: make(chan struct{}), body: reviewBody}
 	leave := make(chan struct{})
 	shared := webhook.NewLimit(limit)
@@ -256,10 +253,7 @@ func TestConcurrentRequests(t *testing.T) {
 
 // What API servers send costs the handler no allocation before the body is decoded.
 func TestHeadIsCheap(t *testing.T) {
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(prometheus.NewRegistry())
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Limit: webhook.NewLimit(10), Metrics: metrics, Clock: clock.RealClock{},
 		Admitter: admitterFunc(allow).admitter(),

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // decision is the outcome of a request, as in the metrics' label.
@@ -26,14 +27,15 @@ type Metrics struct {
 	findings *prometheus.CounterVec
 }
 
-// NewMetrics registers the admission metrics.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewMetrics registers the admission metrics. It panics if the registerer already has them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	create := promauto.With(registerer)
+	return &Metrics{
+		requests: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_webhook_requests_total",
 			Help: "Admission requests by webhook and decision.",
 		}, []string{"webhook", "decision"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: create.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "quaymaster_webhook_request_duration_seconds",
 			Help: "Time from the headers of an admission request to its response, including reading the body.",
 			// A request takes tens of microseconds; the API server gives up after seconds.
@@ -41,17 +43,11 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 				50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5,
 			},
 		}, []string{"webhook"}),
-		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
+		findings: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_webhook_findings_total",
 			Help: "Findings in admission requests by webhook, finding id (label rule) and severity.",
 		}, []string{"webhook", "rule", "severity"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.findings} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
 }
 
 func (m *Metrics) observe(webhook string, d decision, elapsed time.Duration) {

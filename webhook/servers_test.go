@@ -46,10 +46,7 @@ type server struct {
 // newServers returns every webhook, with policies, classes and a cloud that know a few names and fail for others.
 func newServers(t testing.TB) []*server {
 	t.Helper()
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(prometheus.NewRegistry())
 	reviewer := review.Own("mycloud.io/dlb", true)
 	known := policies{compiled(t)}
 	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}

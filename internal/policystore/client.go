@@ -72,11 +72,10 @@ func (c *Client) ApplyStatus(
 	if err != nil {
 		return "", fmt.Errorf("apply status: %w", err)
 	}
-	force := true
 	written, err := c.rest.Patch(types.ApplyYAMLPatchType).
 		NamespaceIfScoped(key.Namespace, key.Namespace != "").
 		Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
-		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, metav1.ParameterCodec).
+		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager, Force: new(true)}, metav1.ParameterCodec).
 		Body(body).Do(ctx).Get()
 	if err != nil {
 		return "", fmt.Errorf("apply status: %w", err)

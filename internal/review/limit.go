@@ -48,9 +48,8 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)
 	add(IDTooManySourceRanges, "spec.loadBalancerSourceRanges", "source ranges", len(spec.LoadBalancerSourceRanges), MaxListed)
 	// Most catalogs read this annotation, and each of them parses it.
-	if ranges := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; len(ranges) > MaxListed {
-		path := catalog.Path(corev1.AnnotationLoadBalancerSourceRangesKey)
-		add(IDTooManySourceRanges, path, "source ranges", 1+strings.Count(ranges, ","), MaxListed)
+	if n := 1 + strings.Count(svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey], ","); n > MaxListed {
+		add(IDTooManySourceRanges, catalog.Path(corev1.AnnotationLoadBalancerSourceRangesKey), "source ranges", n, MaxListed)
 	}
 	add(IDTooManyExternalIPs, "spec.externalIPs", "external IPs", len(spec.ExternalIPs), MaxListed)
 	return findings
@@ -59,28 +58,11 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 // ratchet is finding.Ratchet, except for findings that a Service is not validated completely: an update that changes
 // anything could introduce every problem, so that they only count as old if it changes nothing.
 func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
-	if oldSvc == nil || !unchanged(oldSvc, newSvc) {
+	if oldSvc == nil || !maps.Equal(oldSvc.Annotations, newSvc.Annotations) || !reflect.DeepEqual(&oldSvc.Spec, &newSvc.Spec) {
 		incomplete := []string{
 			IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges, IDTooManyExternalIPs, policy.IDTooLong, policy.IDInactive,
 		}
 		old = slices.DeleteFunc(old, func(f finding.Finding) bool { return slices.Contains(incomplete, f.ID) })
 	}
 	return finding.Ratchet(old, current)
-}
-
-// unchanged reports whether what is validated is the same. The long lists are compared without reflection.
-func unchanged(oldSvc, newSvc *corev1.Service) bool {
-	from, to := oldSvc.Spec, newSvc.Spec
-	if !maps.Equal(oldSvc.Annotations, newSvc.Annotations) || !slices.EqualFunc(from.Ports, to.Ports, samePort) ||
-		!slices.Equal(from.LoadBalancerSourceRanges, to.LoadBalancerSourceRanges) || !slices.Equal(from.ExternalIPs, to.ExternalIPs) {
-		return false
-	}
-	from.Ports, from.LoadBalancerSourceRanges, from.ExternalIPs = to.Ports, to.LoadBalancerSourceRanges, to.ExternalIPs
-	return reflect.DeepEqual(from, to)
-}
-
-func samePort(a, b corev1.ServicePort) bool {
-	same := reflect.DeepEqual(a.AppProtocol, b.AppProtocol)
-	a.AppProtocol = b.AppProtocol
-	return same && a == b
 }

@@ -36,10 +36,7 @@ func Call(
 ) (*admissionv1.AdmissionResponse, error) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := webhook.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(registry)
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "tested", Admitter: by, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 	})

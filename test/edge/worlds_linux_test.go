@@ -43,7 +43,7 @@ const (
 )
 
 // TestWorlds plays random sequences of what tenants and the programs of two edges do, and checks after every step that
-// nobody else notices: the witness, which has a load balancer of each engine and traffic through both edges, loses
+// no other load balancer notices: the witness, which has a load balancer of each engine and traffic through both edges, loses
 // nothing and changes at once; every address leads to the members of its owner; what an edge must refuse is one fault.
 // What happens in a sequence depends on its seed alone.
 func TestWorlds(t *testing.T) {

@@ -37,14 +37,11 @@ func TestIdleConnectionsOutliveThoseOfAPIServers(t *testing.T) {
 	defer certificate.Close()
 	synctest.Test(t, func(t *testing.T) {
 		listener := pipes{make(chan net.Conn)}
-		server, err := New(t.Context(), listener, Options{
+		server := New(t.Context(), listener, Options{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
 			TLS:     &tls.Config{Certificates: certificate.TLS.Certificates}, Timeout: 10 * time.Second, MaxConnections: 10,
 			Registerer: prometheus.NewRegistry(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- server.Start(ctx) }()

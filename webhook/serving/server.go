@@ -6,7 +6,6 @@ package serving
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -48,25 +48,21 @@ type Options struct {
 }
 
 // New returns the server of the webhooks. A manager starts it before the caches and stops it after them.
-func New(ctx context.Context, l net.Listener, o Options) (*manager.Server, error) {
-	evicted := prometheus.NewCounter(prometheus.CounterOpts{
+func New(ctx context.Context, l net.Listener, o Options) *manager.Server {
+	metrics := promauto.With(o.Registerer)
+	evicted := metrics.NewCounter(prometheus.CounterOpts{
 		Name: "quaymaster_webhook_evicted_connections_total",
 		Help: "Connections to the webhooks that were closed to make room for others.",
 	})
-	rejected := prometheus.NewCounter(prometheus.CounterOpts{
+	rejected := metrics.NewCounter(prometheus.CounterOpts{
 		Name: "quaymaster_webhook_rejected_clients_total",
 		Help: "Connections to the webhooks without a valid client certificate.",
 	})
 	bound := connections.NewBound(l, o.MaxConnections, evicted.Inc)
-	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quaymaster_webhook_open_connections",
 		Help: "Open connections to the webhooks.",
 	}, func() float64 { return float64(bound.Len()) })
-	for _, c := range []prometheus.Collector{rejected, evicted, open} {
-		if err := o.Registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
 	config := o.TLS.Clone()
 	// API servers do not resume sessions.
 	config.SessionTicketsDisabled = true
@@ -83,7 +79,7 @@ func New(ctx context.Context, l net.Listener, o Options) (*manager.Server, error
 	}
 	return &manager.Server{
 		Name: "webhooks", Server: server, Listener: tls.NewListener(bound, config), ShutdownTimeout: new(stopTimeout),
-	}, nil
+	}
 }
 
 // newServer returns what the servers of all ports have in common.

@@ -64,14 +64,11 @@ func start(t *testing.T, timeout time.Duration, maximum int, handler http.Handle
 	}
 	mux, registry := http.NewServeMux(), prometheus.NewRegistry()
 	mux.Handle("/hook", handler)
-	s, err := New(t.Context(), listener, Options{
+	s := New(t.Context(), listener, Options{
 		Handler: mux,
 		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}},
 		Timeout: timeout, MaxConnections: maximum, Registerer: registry,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Start(ctx) }()

@@ -118,11 +118,7 @@ func (o *webhookOptions) manager(
 	ctx context.Context, cfg *rest.Config, api dynamic.Interface, source certs.Source, known *facts, draining *drain,
 	listeners ports,
 ) (ctrl.Manager, error) {
-	webhooks, err := o.handler(known, draining)
-	if err != nil {
-		return nil, err
-	}
-	server, err := o.server(ctx, listeners.webhooks, source, webhooks)
+	server, err := o.server(ctx, listeners.webhooks, source, o.handler(known, draining))
 	if err != nil {
 		return nil, err
 	}
@@ -138,16 +134,12 @@ func (o *webhookOptions) manager(
 	if err != nil {
 		return nil, fmt.Errorf("set up the server: %w", err)
 	}
-	if err := certs.RegisterExpiry(legacyregistry.Registerer(), source); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
+	certs.RegisterExpiry(legacyregistry.Registerer(), source)
 	trust := certs.NewTrust(certs.TrustOptions{
 		Source: source, API: api, Configurations: o.configurations,
 		MustExist: o.certs.mode != certModeFiles, Recorder: webhookEvents(ctx, known.api), Clock: clock.RealClock{},
+		Registerer: legacyregistry.Registerer(),
 	})
-	if err := trust.Register(legacyregistry.Registerer()); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
 	return mgr, errors.Join(
 		mgr.Add(server),
 		o.addMetrics(ctx, mgr, listeners.metrics, source, known.api),
@@ -198,7 +190,7 @@ func (o *webhookOptions) server(
 	return serving.New(ctx, l, serving.Options{
 		Handler: handler, TLS: config, Clients: clients, Timeout: o.requestTimeout, MaxConnections: o.maxConnections,
 		Registerer: legacyregistry.Registerer(),
-	})
+	}), nil
 }
 
 // synced returns a check that fails until a cache has synced.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"net/http"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -30,11 +29,8 @@ const (
 var subresources = map[string]string{validateService: "status"}
 
 // handler serves all webhooks.
-func (o *webhookOptions) handler(known *facts, draining *drain) (http.Handler, error) {
-	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
-	if err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
+func (o *webhookOptions) handler(known *facts, draining *drain) http.Handler {
+	counters := webhook.NewMetrics(legacyregistry.Registerer())
 	mux := http.NewServeMux()
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, admitter := range o.admitters(known) {
@@ -43,7 +39,7 @@ func (o *webhookOptions) handler(known *facts, draining *drain) (http.Handler, e
 			Metrics: counters, Clock: clock.RealClock{},
 		})))
 	}
-	return mux, nil
+	return mux
 }
 
 // admitters returns what decides on the requests of each webhook.

@@ -185,7 +185,7 @@ func TestUnsavedIsNotConfirmed(t *testing.T) {
 	w.eventually("the fault is gone", func() bool { return len(w.edge().Faults) == 0 })
 }
 
-// An edge that is told to withdraws its addresses when the cloud has not answered for that long, also over a restart, and
+// With the option, an edge withdraws its addresses when the cloud has not answered for that long, also over a restart, and
 // goes on serving what still arrives.
 func TestWithdrawsWhatIsStale(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 // reloads if clients stay for long. So changes that need a reload wait for others to share it with, the longer the more
 // workers are left: those of a load balancer ownPause times the cube of the number that was left for its sake, of which
 // those that were left for several count in part; and all of them pause times n*(n-1) with n old workers, but not for longer
-// than sharedPause, so that nobody is held up for the sake of others. In an hour of changes under connections that do not
+// than sharedPause, so that no load balancer is held up for the sake of others. In an hour of changes under connections that do not
 // end, one load balancer leaves six workers. Others have to wait for longer once many load balancers have left manyWorkers;
 // by then, all together leave no more in an hour than there are, because each ends after an hour.
 const (
@@ -53,7 +53,7 @@ func isWaiting(err error) bool {
 	return ok
 }
 
-// Turn returns when the first of the changes that wait for a reload gets it, if nobody shares theirs before; zero if nothing
+// Turn returns when the first of the changes that wait for a reload gets it, if none of them is made before; zero if nothing
 // waits. Apply has to be called then.
 func (e *Engine) Turn() time.Time {
 	e.mu.Lock()

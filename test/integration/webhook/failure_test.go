@@ -48,10 +48,7 @@ func (f admitterFunc) admitter() webhook.Admitter {
 
 func troubles(t *testing.T) map[string]trouble {
 	t.Helper()
-	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := webhook.NewMetrics(prometheus.NewRegistry())
 	options := webhook.HandlerOptions{
 		Name: "faulty", Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
 		Admitter: admitterFunc(nil).admitter(), // it is not called where there is no other one
