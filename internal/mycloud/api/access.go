@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/connections"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -73,14 +74,14 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		who, ok, err := a.callerOf(r)
 		if err != nil {
 			a.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
-			writeFailure(w, r, fail(http.StatusInternalServerError, cloudv1.CodeInternal, internalError))
+			failure.Internal().Write(w, r)
 			return
 		}
 		if !ok {
 			// The response must not wait for a body, which may never arrive.
 			setReadDeadline(w, time.Unix(1, 0))
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
-			writeFailure(w, r, fail(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required"))
+			failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required").Write(w, r)
 			return
 		}
 		connections.Trust(r.Context())
@@ -146,7 +147,7 @@ func (a *API) keepToken(ctx context.Context, tx *store.Tx, e *cloudv1.Edge, toke
 	who, _ := ctx.Value(callerKey{}).(caller)
 	if token == "" {
 		if who.role == roleRegistration {
-			return invalidField("/token", "is required with the token that edges share")
+			return failure.InvalidField("/token", "is required with the token that edges share")
 		}
 		return nil
 	}
@@ -155,17 +156,17 @@ func (a *API) keepToken(ctx context.Context, tx *store.Tx, e *cloudv1.Edge, toke
 		return err
 	}
 	if other := store.EdgeTokens.Get(tx, hash); other != "" {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "the edge %s has the same token; start this one with a different "+
-			"--data-dir, or delete its file edge-token", other).on(store.Edges.Name, other)
+		return failure.New(http.StatusConflict, cloudv1.CodeConflict, "the edge %s has the same token; start this one with a different "+
+			"--data-dir, or delete its file edge-token", other).On(store.Edges.Name, other)
 	}
 	if has != "" {
 		if who.role == roleRegistration {
-			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
-				"--name, or delete edge %s if its machine is gone", e.Name, e.ID).on(store.Edges.Name, e.ID)
+			return failure.New(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
+				"--name, or delete edge %s if its machine is gone", e.Name, e.ID).On(store.Edges.Name, e.ID)
 		}
 		if e.State != cloudv1.EdgeOffline {
-			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
-				"--name, or stop the other one", e.Name).on(store.Edges.Name, e.ID)
+			return failure.New(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
+				"--name, or stop the other one", e.Name).On(store.Edges.Name, e.ID)
 		}
 		if err := store.EdgeTokens.Delete(tx, has); err != nil {
 			return err
@@ -192,12 +193,12 @@ func (a *API) checkEdge(ctx context.Context, name string) error {
 		return nil
 	}
 	if who.edge != "" {
-		return fail(http.StatusForbidden, cloudv1.CodeForbidden,
+		return failure.New(http.StatusForbidden, cloudv1.CodeForbidden,
 			"the token is that of edge %q, not of edge %q; start the edge with --name %s or with a token of its own",
 			who.edge, name, who.edge)
 	}
 	if _, bound := a.EdgeTokens[name]; bound {
-		return fail(http.StatusForbidden, cloudv1.CodeForbidden,
+		return failure.New(http.StatusForbidden, cloudv1.CodeForbidden,
 			"edge %q has a token of its own, which this is not; start the edge with that token or with a different --name", name)
 	}
 	return nil
@@ -218,6 +219,6 @@ func authorize(op *huma.Operation, next http.HandlerFunc) http.HandlerFunc {
 		case permits(op, roleEdge):
 			needed = "the edge's own token; that which edges share only registers"
 		}
-		writeFailure(w, r, fail(http.StatusForbidden, cloudv1.CodeForbidden, "%s requires %s", op.OperationID, needed))
+		failure.New(http.StatusForbidden, cloudv1.CodeForbidden, "%s requires %s", op.OperationID, needed).Write(w, r)
 	}
 }

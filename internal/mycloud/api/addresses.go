@@ -9,6 +9,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/store"
@@ -144,8 +145,8 @@ func (a *API) allocate(tx *store.Tx, scheme, family, loadBalancer string) (strin
 	if err != nil {
 		return "", err
 	}
-	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free%s",
-		scheme, family, reserved).retryAfter(capacityPause)
+	return "", failure.New(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free%s",
+		scheme, family, reserved).RetryAfter(capacityPause)
 }
 
 // describeReserved returns how many addresses of pools are reserved and who holds them; empty if there are none.

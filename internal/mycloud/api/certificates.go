@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -19,7 +20,7 @@ type CreateCertificateParams struct {
 
 // Resolve validates what the schema cannot express.
 func (p *CreateCertificateParams) Resolve(huma.Context) []error {
-	return fields(validateTags(p.Body.Tags))
+	return failure.Fields(validateTags(p.Body.Tags))
 }
 
 // UpdateCertificateParams holds the parameters of update-certificate.
@@ -30,7 +31,7 @@ type UpdateCertificateParams struct {
 
 // Resolve validates what the schema cannot express.
 func (p *UpdateCertificateParams) Resolve(huma.Context) []error {
-	return fields(validateTags(p.Body.Tags))
+	return failure.Fields(validateTags(p.Body.Tags))
 }
 
 // KeyPairParams holds the parameters of get-key-pair.
@@ -111,7 +112,7 @@ func (a *API) updateCertificate(_ context.Context, p *UpdateCertificateParams) (
 func (a *API) describeCertificate(c *cloudv1.Certificate, s cloudv1.CertificateSpec) error {
 	parsed, problems := certificate.Parse(s.Chain, s.Key, a.Clock.Now())
 	if len(problems) > 0 {
-		return invalid(problems)
+		return failure.Invalid(problems)
 	}
 	c.NotAfter, c.DNSNames = parsed.NotAfter, parsed.DNSNames
 	c.Fingerprint, c.ChainFingerprint = parsed.Fingerprint, parsed.ChainFingerprint
@@ -136,8 +137,8 @@ func (a *API) deleteCertificate(_ context.Context, p *DeleteParams) (*certificat
 			return nil, err
 		}
 		for _, id := range store.LoadBalancers.Find(tx, store.ReferenceTerm(store.Certificates.Name, c.ID)) {
-			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "certificate %s is used by listeners of load balancer %s",
-				c.ID, id).on(store.LoadBalancers.Name, id)
+			return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict, "certificate %s is used by listeners of load balancer %s",
+				c.ID, id).On(store.LoadBalancers.Name, id)
 		}
 		if err := store.KeyPairs.Delete(tx, c.ID); err != nil {
 			return nil, err
@@ -159,7 +160,7 @@ func (a *API) keyPair(_ context.Context, p *KeyPairParams) (*SecretAnswer[cloudv
 	var sealed string
 	err := a.Store.View(func(tx *store.Tx) error {
 		if _, err := store.Certificates.Get(tx, p.ID); err != nil {
-			return absent(err)
+			return failure.Absent(err)
 		}
 		sealed = store.KeyPairs.Get(tx, p.ID)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -89,7 +90,7 @@ func (a *API) waitForChanges(ctx context.Context, p *ChangesParams) (*Plain[clou
 			return err
 		})
 		if errors.Is(err, store.ErrUnknownRevision) {
-			return nil, fail(http.StatusGone, cloudv1.CodePageTokenExpired,
+			return nil, failure.New(http.StatusGone, cloudv1.CodePageTokenExpired,
 				"not all changes after revision %q are known; list the objects again", since)
 		}
 		if err != nil || len(found.Items) > 0 {

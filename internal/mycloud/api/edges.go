@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -37,7 +38,7 @@ func (p *RegisterEdgeParams) Resolve(huma.Context) []error {
 			})
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 // PatchEdgeParams holds the parameters of patch-edge.
@@ -108,7 +109,7 @@ func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAns
 	}
 	if p.Fence != "" {
 		// An edge reads the UIDs of clusters, and a high epoch would lock out their leaders.
-		return nil, fail(http.StatusForbidden, cloudv1.CodeForbidden, "an edge leads no cluster; omit the header %s",
+		return nil, failure.New(http.StatusForbidden, cloudv1.CodeForbidden, "an edge leads no cluster; omit the header %s",
 			cloudv1.HeaderFence)
 	}
 	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
@@ -159,7 +160,7 @@ func checkAddresses(ctx context.Context, tx *store.Tx, addresses []string) error
 		// It was validated.
 		address, _ := netip.ParseAddr(text)
 		for _, id := range store.Instances.Find(tx, store.AddressTerm(address.String())) {
-			return invalidField(fmt.Sprintf("/addresses/%d", i),
+			return failure.InvalidField(fmt.Sprintf("/addresses/%d", i),
 				"must not be the address of an instance, as that of %s is; an edge on an instance needs a token for its name", id)
 		}
 	}
@@ -175,7 +176,7 @@ func (a *API) createEdge(ctx context.Context, tx *store.Tx, p *RegisterEdgeParam
 		return nil, err
 	}
 	if store.Edges.Count(tx) >= edgesMax {
-		return nil, fail(http.StatusForbidden, cloudv1.CodeQuotaExceeded,
+		return nil, failure.New(http.StatusForbidden, cloudv1.CodeQuotaExceeded,
 			"the cloud has %d edges, which is the maximum; delete those that no longer exist", edgesMax)
 	}
 	e.State = onlineState(e)
@@ -207,7 +208,7 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 	err := a.Store.View(func(tx *store.Tx) error {
 		e, err := store.Edges.Get(tx, p.ID)
 		if err != nil {
-			return absent(err)
+			return failure.Absent(err)
 		}
 		if err := a.checkEdge(ctx, e.Name); err != nil {
 			return err
@@ -245,7 +246,7 @@ func (a *API) noteEdge(id string, online, news bool) error {
 	var e *cloudv1.Edge
 	err := a.Store.Update(func(tx *store.Tx) (err error) {
 		if e, err = store.Edges.Get(tx, id); err != nil {
-			return absent(err)
+			return failure.Absent(err)
 		}
 		if e.State = cloudv1.EdgeOffline; online {
 			e.State = onlineState(e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -26,7 +27,7 @@ func (p WriteParams) fence() (fence, error) {
 	if p.Fence == "" {
 		return fence{}, nil
 	}
-	invalid := fail(http.StatusBadRequest, cloudv1.CodeInvalid,
+	invalid := failure.New(http.StatusBadRequest, cloudv1.CodeInvalid,
 		"header %s must be <cluster-uid>;epoch=<n>;holder=<fingerprint>, where one of epoch and holder may be missing, not %q",
 		cloudv1.HeaderFence, p.Fence)
 	parts := strings.Split(p.Fence, ";")
@@ -65,13 +66,13 @@ func (f fence) check(tx *store.Tx) error {
 		return err
 	}
 	if record != nil && !slices.Contains(record.Fingerprints, f.holder) {
-		return fail(http.StatusPreconditionFailed, cloudv1.CodeNotHolder,
+		return failure.New(http.StatusPreconditionFailed, cloudv1.CodeNotHolder,
 			"cluster UID %s is held by cluster %q (%s) since %s, not by %q", f.cluster, record.Name,
 			strings.Join(record.Fingerprints, ", "), record.Since.UTC().Format(time.RFC3339), f.holder).
-			on(store.Holders.Name, f.cluster)
+			On(store.Holders.Name, f.cluster)
 	}
 	if seen := f.seen(tx, record); f.epoch != nil && *f.epoch < seen {
-		return fail(http.StatusPreconditionFailed, cloudv1.CodeFenced,
+		return failure.New(http.StatusPreconditionFailed, cloudv1.CodeFenced,
 			"cluster %s has a leader with epoch %d, which is later than %d", f.cluster, seen, *f.epoch)
 	}
 	return nil

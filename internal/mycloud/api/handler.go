@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 )
 
 // Handler returns the HTTP handler of the API and /healthz.
@@ -104,7 +105,7 @@ func (a *API) panicked(w http.ResponseWriter, r *http.Request, p any) {
 		// A truncated response must not look like a complete one.
 		panic(http.ErrAbortHandler)
 	}
-	writeFailure(w, r, fail(http.StatusInternalServerError, cloudv1.CodeInternal, internalError))
+	failure.Internal().Write(w, r)
 }
 
 // healthPath is the path that needs no token.
@@ -140,7 +141,7 @@ func verbs(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		escaped := r.URL.EscapedPath()
 		if strings.Contains(escaped, "/:") || path.Clean(escaped) != escaped {
-			writeFailure(w, r, noSuchPath(r))
+			noSuchPath(r).Write(w, r)
 			return
 		}
 		parts := strings.Split(escaped, "/")
@@ -151,7 +152,7 @@ func verbs(next http.Handler) http.Handler {
 		id, verb, _ := strings.Cut(parts[3], ":")
 		u, err := r.URL.Parse(strings.Join(parts[:3], "/") + "/" + id + "/:" + verb)
 		if err != nil {
-			writeFailure(w, r, noSuchPath(r))
+			noSuchPath(r).Write(w, r)
 			return
 		}
 		u.RawQuery = r.URL.RawQuery
@@ -173,15 +174,13 @@ func (a *API) unknownRequest(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		writeFailure(w, r, noSuchPath(r))
+		noSuchPath(r).Write(w, r)
 		return
 	}
-	f := fail(http.StatusMethodNotAllowed, cloudv1.CodeUnsupported, "method %s is not supported; must be one of %s",
-		r.Method, strings.Join(allowed, ", "))
-	f.header.Set("Allow", strings.Join(allowed, ", "))
-	writeFailure(w, r, f)
+	failure.New(http.StatusMethodNotAllowed, cloudv1.CodeUnsupported, "method %s is not supported; must be one of %s",
+		r.Method, strings.Join(allowed, ", ")).With("Allow", strings.Join(allowed, ", ")).Write(w, r)
 }
 
-func noSuchPath(r *http.Request) *failure {
-	return fail(http.StatusNotFound, cloudv1.CodeUnsupported, "unknown path %q", r.URL.Path)
+func noSuchPath(r *http.Request) *failure.Error {
+	return failure.New(http.StatusNotFound, cloudv1.CodeUnsupported, "unknown path %q", r.URL.Path)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 )
 
 // nameMax is the longest id or key of a heartbeat.
@@ -117,7 +118,7 @@ func (p *HeartbeatParams) Resolve(huma.Context) []error {
 			family("counters", i, c.Family)
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 // memberStates are the states of a member that an edge reports.

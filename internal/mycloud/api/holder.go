@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -30,7 +31,7 @@ func (p *ClaimHolderParams) Resolve(huma.Context) []error {
 			})
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 const (
@@ -72,8 +73,8 @@ func (a *API) claimHolder(_ context.Context, p *ClaimHolderParams) (*holderAnswe
 			first.Epoch = fence{cluster: p.ID}.seen(tx, nil)
 			return putHolder(tx, http.StatusCreated, first, p.Body)
 		case p.IfMatch == "":
-			return nil, fail(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision,
-				"cluster UID %s has a holder; to hand it over, set If-Match to %s", p.ID, record.Revision).on(store.Holders.Name, p.ID)
+			return nil, failure.New(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision,
+				"cluster UID %s has a holder; to hand it over, set If-Match to %s", p.ID, record.Revision).On(store.Holders.Name, p.ID)
 		}
 		if err := p.check(store.Holders.Name, &record.Object); err != nil {
 			return nil, err

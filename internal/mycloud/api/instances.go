@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -32,7 +33,7 @@ func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 			problems = append(problems, cloudv1.ProblemField{Pointer: fmt.Sprintf("/addresses/%d/address", i), Detail: problem})
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 // InstanceActionParams holds the parameters of start-instance and stop-instance.
@@ -151,8 +152,8 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 		}
 		i.Region = zone.Region
 		for _, id := range store.Instances.Find(tx, store.NameTerm(s.Hostname)) {
-			return nil, fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
-				s.Hostname, id).on(store.Instances.Name, id)
+			return nil, failure.New(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
+				s.Hostname, id).On(store.Instances.Name, id)
 		}
 		if err := quota(a, tx, store.Instances, tombstone); err != nil {
 			return nil, err
@@ -177,11 +178,11 @@ func (a *API) switchInstance(
 		case from:
 			i.State = to
 		case cloudv1.InstanceDeleted:
-			return nil, fail(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted",
-				i.ID).on(store.Instances.Name, i.ID)
+			return nil, failure.New(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted",
+				i.ID).On(store.Instances.Name, i.ID)
 		default:
-			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s in state %s",
-				verb, i.ID, i.State).on(store.Instances.Name, i.ID)
+			return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s in state %s",
+				verb, i.ID, i.State).On(store.Instances.Name, i.ID)
 		}
 		if _, err := store.Instances.Put(tx, i); err != nil {
 			return nil, err
@@ -262,7 +263,7 @@ func newID(prefix string) string {
 // reference converts the absence of an object that a field refers to into a problem of that field.
 func reference(pointer string, err error) error {
 	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return invalidField(pointer, "%s", none)
+		return failure.InvalidField(pointer, "%s", none)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 )
 
 // limitWindow is the time for which rate limits count requests.
@@ -91,8 +92,8 @@ func (a *API) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := requestClass(r)
 		if wait := a.limiter.allow(name, w.Header()); wait > 0 {
-			f := fail(http.StatusTooManyRequests, cloudv1.CodeRateLimited, "too many requests of class %q", name)
-			writeFailure(w, r, f.retryAfter(time.Duration(seconds(wait))*time.Second))
+			f := failure.New(http.StatusTooManyRequests, cloudv1.CodeRateLimited, "too many requests of class %q", name)
+			f.RetryAfter(time.Duration(seconds(wait))*time.Second).Write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/store"
@@ -45,7 +46,7 @@ type AdoptParams struct {
 }
 
 // Resolve validates what the schema cannot express.
-func (p *AdoptParams) Resolve(huma.Context) []error { return fields(validateTags(p.Body.Tags)) }
+func (p *AdoptParams) Resolve(huma.Context) []error { return failure.Fields(validateTags(p.Body.Tags)) }
 
 // ListLoadBalancersParams holds the parameters of list-load-balancers.
 type ListLoadBalancersParams struct {
@@ -63,7 +64,7 @@ type treeAnswer = Answer[cloudv1.LoadBalancer]
 
 func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 	noteTree(ctx.Context(), s)
-	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
+	return failure.Fields(append(validateTags(s.Tags), balancer.Validate(s)...))
 }
 
 func (a *API) registerLoadBalancers() {
@@ -141,7 +142,7 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 	err := a.Store.View(func(tx *store.Tx) error {
 		lb, err := store.LoadBalancers.Get(tx, p.ID)
 		if err != nil {
-			return absent(err)
+			return failure.Absent(err)
 		}
 		h, err = balancer.Observe(lb, a.facts(tx))
 		return err

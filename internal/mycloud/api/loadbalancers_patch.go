@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -54,7 +55,7 @@ func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 			})
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 // jsonNames returns the JSON names of a type's fields in lower case, since the JSON decoder ignores case.
@@ -94,7 +95,7 @@ func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (
 			}
 		}
 		if problems := validateTags(lb.Tags); len(problems) > 0 {
-			return nil, invalid(problems)
+			return nil, failure.Invalid(problems)
 		}
 		if p.Body.DeletionProtection != nil {
 			lb.DeletionProtection = *p.Body.DeletionProtection

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -20,8 +21,8 @@ func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
 		return nil
 	}
 	if owner := store.LoadBalancerNames.Get(tx, lb.Name); owner != "" {
-		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by load balancer %s", lb.Name, owner).
-			on(store.LoadBalancers.Name, owner)
+		return failure.New(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by load balancer %s", lb.Name, owner).
+			On(store.LoadBalancers.Name, owner)
 	}
 	if was != "" {
 		if err := store.LoadBalancerNames.Delete(tx, was); err != nil {
@@ -86,7 +87,7 @@ func (a *API) checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloud
 	immutable("/scheme", lb.Scheme == want.Scheme)
 	immutable("/network", reflect.DeepEqual(lb.Network, want.Network))
 	if len(problems) > 0 {
-		return invalid(problems)
+		return failure.Invalid(problems)
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func (a *API) take(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, loadBala
 	if invalid != nil || !slices.ContainsFunc(pools, func(p balancer.AddressPool) bool {
 		return p.Scheme == scheme && p.Family == v.Family && p.Has(address)
 	}) {
-		return "", invalidField(fmt.Sprintf("/vips/%d/address", vip),
+		return "", failure.InvalidField(fmt.Sprintf("/vips/%d/address", vip),
 			"must be an address of a pool of scheme %s and family %s; got %q", scheme, v.Family, v.Address)
 	}
 	x, err := store.Addresses.Get(tx, address.String())
@@ -180,9 +181,9 @@ func (a *API) take(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, loadBala
 	case err != nil:
 		return "", err
 	case x.State != cloudv1.AddressReserved:
-		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken, "address %s is in use", address)
+		return "", failure.New(http.StatusConflict, cloudv1.CodeAddressTaken, "address %s is in use", address)
 	case x.LoadBalancerID != loadBalancer:
-		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken,
+		return "", failure.New(http.StatusConflict, cloudv1.CodeAddressTaken,
 			"address %s is reserved until the edges %s have confirmed that they no longer serve it", address,
 			strings.Join(holders(x), ", "))
 	}

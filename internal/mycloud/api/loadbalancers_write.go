@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
@@ -84,13 +85,13 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*treeAnswer,
 		}
 		for k, v := range p.Body.Tags {
 			if has, ok := lb.Tags[k]; ok && has != v {
-				return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s already has the tag %s=%s",
-					lb.ID, k, has).on(store.LoadBalancers.Name, lb.ID)
+				return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s already has the tag %s=%s",
+					lb.ID, k, has).On(store.LoadBalancers.Name, lb.ID)
 			}
 			lb.Tags[k] = v
 		}
 		if problems := validateTags(lb.Tags); len(problems) > 0 {
-			return nil, invalid(problems)
+			return nil, failure.Invalid(problems)
 		}
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, "")
 	})
@@ -106,9 +107,9 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswe
 			return a.answerLoadBalancer(tx, lb, http.StatusOK)
 		}
 		if lb.DeletionProtection {
-			return nil, fail(http.StatusConflict, cloudv1.CodeProtected,
+			return nil, failure.New(http.StatusConflict, cloudv1.CodeProtected,
 				"load balancer %s has deletion protection; set deletion_protection to false first",
-				lb.ID).on(store.LoadBalancers.Name, lb.ID)
+				lb.ID).On(store.LoadBalancers.Name, lb.ID)
 		}
 		lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
 		answer, err := a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
@@ -126,8 +127,8 @@ func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 		return nil, err
 	}
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
-		return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s is being deleted", lb.ID).
-			on(store.LoadBalancers.Name, lb.ID)
+		return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s is being deleted", lb.ID).
+			On(store.LoadBalancers.Name, lb.ID)
 	}
 	return lb, nil
 }

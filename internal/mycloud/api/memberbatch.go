@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -46,7 +47,7 @@ func (p *BatchMembersParams) Resolve(huma.Context) []error {
 			}
 		}
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 type memberBatchAnswer = Answer[cloudv1.MemberBatchResult]
@@ -65,13 +66,12 @@ func (a *API) batchMembers(_ context.Context, p *BatchMembersParams) (*memberBat
 		results := make([]cloudv1.MemberResult, 0, len(p.Body.Operations))
 		for _, op := range p.Body.Operations {
 			res := cloudv1.MemberResult{LoadBalancerID: op.LoadBalancerID, PoolKey: op.PoolKey, Family: op.Family}
-			err := absent(b.change(op))
-			if f, failed := errors.AsType[*failure](err); failed {
-				p := f.problem
-				p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-				res.Status, res.Error = p.Status, &p
-			} else if err != nil {
+			problem, err := failure.OfOperation(b.change(op))
+			if err != nil {
 				return nil, err
+			}
+			if problem != nil {
+				res.Status, res.Error = problem.Status, problem
 			}
 			results = append(results, res)
 		}
@@ -115,14 +115,14 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 		return err
 	}
 	conflict := func(format string, args ...any) error {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, format, args...).on(store.LoadBalancers.Name, lb.ID)
+		return failure.New(http.StatusConflict, cloudv1.CodeConflict, format, args...).On(store.LoadBalancers.Name, lb.ID)
 	}
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return conflict("load balancer %s is being deleted", lb.ID)
 	}
 	i := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == op.PoolKey && p.Family == op.Family })
 	if i < 0 {
-		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "load balancer %s has no pool %q of family %s",
+		return failure.New(http.StatusNotFound, cloudv1.CodeResourceNotFound, "load balancer %s has no pool %q of family %s",
 			lb.ID, op.PoolKey, op.Family)
 	}
 	if group := lb.Pools[i].NodeGroupID; group != "" {
@@ -133,7 +133,7 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 		upsert = append(upsert, memberAddress{fmt.Sprintf("/upsert/%d/address", j), m.Address})
 	}
 	if problems, err := b.api.checkMembers(b.tx, poolAddresses(lb.Pools), upsert); err != nil || len(problems) > 0 {
-		return errors.Join(err, invalid(problems))
+		return errors.Join(err, failure.Invalid(problems))
 	}
 	members := slices.DeleteFunc(slices.Clone(lb.Pools[i].Members), func(m cloudv1.Member) bool {
 		return slices.Contains(op.Remove, m.Key) ||
@@ -141,13 +141,13 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 	})
 	for _, m := range op.Upsert {
 		if problem := balancer.PortProblem(&lb.Pools[i], &m); problem != "" {
-			return invalidField("/upsert/port", "%s", problem)
+			return failure.InvalidField("/upsert/port", "%s", problem)
 		}
 		m.OperatingState, m.Detail = "", ""
 		members = append(members, m)
 	}
 	if len(members) > membersMax {
-		return invalidField("/upsert", "pool must have at most %d members, not %d", membersMax, len(members))
+		return failure.InvalidField("/upsert", "pool must have at most %d members, not %d", membersMax, len(members))
 	}
 	slices.SortFunc(members, func(a, b cloudv1.Member) int { return strings.Compare(a.Key, b.Key) })
 	lb.Pools[i].Members = members

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -51,14 +52,14 @@ func (p *PatchMembersParams) Resolve(huma.Context) []error {
 		detail := fmt.Sprintf("must change at most %d members, not %d", membersMax, n)
 		problems = append(problems, cloudv1.ProblemField{Detail: detail})
 	}
-	return fields(problems)
+	return failure.Fields(problems)
 }
 
 // groupAnswer is the response to a write of a node group.
 type groupAnswer = Answer[cloudv1.NodeGroup]
 
 func checkNodeGroup(s *cloudv1.NodeGroupSpec) []error {
-	return fields(append(validateTags(s.Tags), validateMembers("/members", s.Members)...))
+	return failure.Fields(append(validateTags(s.Tags), validateMembers("/members", s.Members)...))
 }
 
 func validateMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemField {
@@ -129,7 +130,7 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 			return nil, err
 		}
 		if len(problems) > 0 {
-			return nil, invalid(problems)
+			return nil, failure.Invalid(problems)
 		}
 		arrangeMembers(g)
 		return create(tx, p.DryRun, "ng-", store.NodeGroups, g)
@@ -139,8 +140,8 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 // nameFree checks that no object of a kind whose names are unique has the name.
 func nameFree[T any](tx *store.Tx, k store.Kind[T], name string) error {
 	for _, id := range k.Find(tx, store.NameTerm(name)) {
-		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by %s %s",
-			name, strings.ReplaceAll(k.Name, "-", " "), id).on(k.Name, id)
+		return failure.New(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by %s %s",
+			name, strings.ReplaceAll(k.Name, "-", " "), id).On(k.Name, id)
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func (a *API) editNodeGroup(
 			return nil, err
 		}
 		if len(problems) > 0 {
-			return nil, invalid(problems)
+			return nil, failure.Invalid(problems)
 		}
 		was := g.Name
 		edit(g)
@@ -199,8 +200,8 @@ func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*groupAnswer,
 			return nil, err
 		}
 		for _, id := range store.LoadBalancers.Find(tx, store.ReferenceTerm(store.NodeGroups.Name, g.ID)) {
-			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
-				g.ID, id).on(store.LoadBalancers.Name, id)
+			return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
+				g.ID, id).On(store.LoadBalancers.Name, id)
 		}
 		if err := store.NodeGroups.Delete(tx, g.ID); err != nil {
 			return nil, err

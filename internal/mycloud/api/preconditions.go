@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -33,15 +34,15 @@ func (p WriteParams) check(kind string, o *cloudv1.Object) error {
 	if p.IfMatch == "" || matches(p.IfMatch, o.Revision, false) {
 		return nil
 	}
-	return fail(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
-		o.Revision, p.IfMatch).on(kind, o.ID)
+	return failure.New(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
+		o.Revision, p.IfMatch).On(kind, o.ID)
 }
 
 // demand is check for objects whose writes require If-Match.
 func (p WriteParams) demand(kind string, o *cloudv1.Object) error {
 	if p.IfMatch == "" {
-		return fail(http.StatusPreconditionRequired, cloudv1.CodePreconditionRequired,
-			"If-Match is required; set it to the revision to change").on(kind, o.ID)
+		return failure.New(http.StatusPreconditionRequired, cloudv1.CodePreconditionRequired,
+			"If-Match is required; set it to the revision to change").On(kind, o.ID)
 	}
 	return p.check(kind, o)
 }
@@ -62,8 +63,8 @@ func (p WriteParams) checkTags(kind string, o *cloudv1.Object) error {
 	}
 	for k, v := range want {
 		if has, ok := o.Tags[k]; !ok || has != v {
-			return fail(http.StatusPreconditionFailed, cloudv1.CodeTagsMismatch, "%s %s does not have the tag %s=%s",
-				kind, o.ID, k, v).on(kind, o.ID)
+			return failure.New(http.StatusPreconditionFailed, cloudv1.CodeTagsMismatch, "%s %s does not have the tag %s=%s",
+				kind, o.ID, k, v).On(kind, o.ID)
 		}
 	}
 	return nil
@@ -77,7 +78,7 @@ func (p WriteParams) tags() (map[string]string, error) {
 	for pair := range strings.SplitSeq(p.IfTags, ",") {
 		k, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || k == "" {
-			return nil, invalidField(
+			return nil, failure.InvalidField(
 				"header/"+cloudv1.HeaderIfTags, "must be key=value pairs separated by commas, not %q", p.IfTags,
 			)
 		}
@@ -109,10 +110,7 @@ func etag(revision string) string { return `"` + revision + `"` }
 
 // notModified returns the response to a conditional read whose revision is still current.
 func notModified(revision string) error {
-	return &failure{
-		problem: cloudv1.Problem{Status: http.StatusNotModified, Detail: "not modified"},
-		header:  http.Header{"Etag": {etag(revision)}},
-	}
+	return failure.New(http.StatusNotModified, "", "not modified").With("ETag", etag(revision))
 }
 
 const (

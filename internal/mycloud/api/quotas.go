@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -33,5 +34,5 @@ func quota[T any](a *API, tx *store.Tx, k store.Kind[T], gone func(*T) bool) err
 	if n < limit {
 		return nil
 	}
-	return fail(http.StatusForbidden, cloudv1.CodeQuotaExceeded, "the quota allows %d objects of kind %s", limit, k.Name)
+	return failure.New(http.StatusForbidden, cloudv1.CodeQuotaExceeded, "the quota allows %d objects of kind %s", limit, k.Name)
 }

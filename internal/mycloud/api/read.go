@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -64,7 +65,7 @@ func getObject[T any](a *API, v view[T], p GetParams) (*Found[T], error) {
 	var found *T
 	err := a.Store.View(func(tx *store.Tx) (err error) {
 		if found, err = v.kind.Get(tx, p.ID); err != nil {
-			return absent(err)
+			return failure.Absent(err)
 		}
 		if v.show != nil {
 			return v.show(tx)(found)
@@ -180,7 +181,7 @@ func filter[T any](v view[T], p ListParams) (func(*T) bool, error) {
 func tagFilter(pairs []string) (func(map[string]string) bool, error) {
 	for _, pair := range pairs {
 		if key, _, ok := strings.Cut(pair, ":"); !ok || key == "" {
-			return nil, invalidField("query/tag", "must be key:value, not %q", pair)
+			return nil, failure.InvalidField("query/tag", "must be key:value, not %q", pair)
 		}
 	}
 	return func(tags map[string]string) bool {

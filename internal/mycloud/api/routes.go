@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -41,7 +42,7 @@ func (a *API) registerRoutes() {
 func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudv1.List[cloudv1.Route]], error) {
 	err := a.Store.View(func(tx *store.Tx) error {
 		_, err := store.RouteTables.Get(tx, p.Table)
-		return absent(err)
+		return failure.Absent(err)
 	})
 	if err != nil {
 		return nil, err
@@ -92,17 +93,11 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*routesAnswe
 // result returns the result of one operation. An error other than a failure of the operation fails the whole batch.
 func result(op, destination string, status int, r *cloudv1.Route, err error) (cloudv1.RouteResult, error) {
 	res := cloudv1.RouteResult{Op: op, Destination: destination, Status: status, Route: r}
-	if err == nil {
-		return res, nil
+	problem, err := failure.OfOperation(err)
+	if problem != nil {
+		res.Status, res.Route, res.Error = problem.Status, nil, problem
 	}
-	var f *failure
-	if !errors.As(absent(err), &f) {
-		return res, err
-	}
-	p := f.problem
-	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-	res.Status, res.Route, res.Error = p.Status, nil, &p
-	return res, nil
+	return res, err
 }
 
 // routesBatch is a batch in progress.
@@ -130,9 +125,9 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 			RouteTableID: b.params.Table, Destination: s.Destination,
 		}
 	} else if !b.owns(r, s) {
-		return 0, nil, fail(http.StatusConflict, cloudv1.CodeDestinationTaken,
+		return 0, nil, failure.New(http.StatusConflict, cloudv1.CodeDestinationTaken,
 			"destination %q is taken by route %s, which has the tags %v",
-			s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
+			s.Destination, r.ID, r.Tags).On(store.Routes.Name, r.ID)
 	}
 	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, cloudv1.RouteActive
 	if !exists {
@@ -192,7 +187,7 @@ func (b *routesBatch) validate(s cloudv1.RouteSpec) error {
 	}
 	problems = slices.Concat(problems, validateTags(s.Tags))
 	if len(problems) > 0 {
-		return invalid(problems)
+		return failure.Invalid(problems)
 	}
 	return nil
 }
@@ -200,11 +195,11 @@ func (b *routesBatch) validate(s cloudv1.RouteSpec) error {
 func (b *routesBatch) remove(s cloudv1.RouteRemoval) error {
 	r, exists := b.routes[s.Destination]
 	if !exists {
-		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
+		return failure.New(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
 	}
 	if s.NextHop != nil && *s.NextHop != r.NextHop {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has a different next hop",
-			r.ID).on(store.Routes.Name, r.ID)
+		return failure.New(http.StatusConflict, cloudv1.CodeConflict, "route %s has a different next hop",
+			r.ID).On(store.Routes.Name, r.ID)
 	}
 	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 )
 
 const (
@@ -107,7 +108,7 @@ func nextPage[T any](s *snapshots, kind, token string, limit int) (cloudv1.List[
 	n, err := strconv.Atoi(offset)
 	snap := s.get(id)
 	if err != nil || snap == nil || snap.kind != kind || n < 0 || n >= len(snap.items) {
-		return cloudv1.List[T]{}, fail(
+		return cloudv1.List[T]{}, failure.New(
 			http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page",
 		)
 	}

@@ -9,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 )
 
 // TestSnapshotsAreBounded keeps lists until there is no room, which ends the oldest.
@@ -25,8 +26,8 @@ func TestSnapshotsAreBounded(t *testing.T) {
 	}
 	next := func(kind, token string) string {
 		l, err := nextPage[string](s, kind, token, 5)
-		if f, failed := errors.AsType[*failure](err); failed {
-			return f.problem.Code
+		if f, failed := errors.AsType[*failure.Error](err); failed {
+			return f.Problem().Code
 		}
 		if err != nil || !l.Complete || l.Revision != "7" {
 			t.Fatalf("%+v, %v", l, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -19,7 +20,7 @@ func (a *API) sameState(next http.Handler) http.Handler {
 		w = &stateWriter{ResponseWriter: w, api: a}
 		if seen := r.Header.Get(cloudv1.HeaderState); seen != "" {
 			if f := a.checkSeen(seen); f != nil {
-				writeFailure(w, r, f)
+				f.Write(w, r)
 				return
 			}
 		}
@@ -28,24 +29,24 @@ func (a *API) sameState(next http.Handler) http.Handler {
 }
 
 // checkSeen returns a failure unless the state that a client has seen is one of this cloud.
-func (a *API) checkSeen(seen string) *failure {
+func (a *API) checkSeen(seen string) *failure.Error {
 	id, revision, ok := strings.Cut(seen, ";revision=")
 	if !ok {
-		return fail(http.StatusBadRequest, cloudv1.CodeInvalid, "header %s must be <id>;revision=<revision>, not %q",
+		return failure.New(http.StatusBadRequest, cloudv1.CodeInvalid, "header %s must be <id>;revision=<revision>, not %q",
 			cloudv1.HeaderState, seen)
 	}
-	var f *failure
+	var f *failure.Error
 	err := a.Store.View(func(tx *store.Tx) error {
 		if own := tx.CloudID(); id != own {
-			f = fail(http.StatusPreconditionFailed, cloudv1.CodeOtherState, "this is cloud %s, not %s", own, id)
+			f = failure.New(http.StatusPreconditionFailed, cloudv1.CodeOtherState, "this is cloud %s, not %s", own, id)
 		} else if _, known := tx.Number(revision); !known {
-			f = fail(http.StatusPreconditionFailed, cloudv1.CodeOtherState,
+			f = failure.New(http.StatusPreconditionFailed, cloudv1.CodeOtherState,
 				"revision %s is not known: the cloud was restored to an earlier state", revision)
 		}
 		return nil
 	})
 	if err != nil {
-		return fail(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "the state cannot be read")
+		return failure.New(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "the state cannot be read")
 	}
 	return f
 }

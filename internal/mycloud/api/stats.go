@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -19,7 +20,7 @@ type StatsParams struct {
 func (a *API) loadBalancerStats(_ context.Context, p *StatsParams) (*Plain[cloudv1.Stats], error) {
 	err := a.Store.View(func(tx *store.Tx) error {
 		_, err := store.LoadBalancers.Get(tx, p.ID)
-		return absent(err)
+		return failure.Absent(err)
 	})
 	if err != nil {
 		return nil, err

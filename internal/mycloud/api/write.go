@@ -11,6 +11,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/failure"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -51,9 +52,9 @@ func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)
 		}
 		answer, err = fn(tx)
 		if large, ok := errors.AsType[*store.TooLargeError](err); ok {
-			return fail(http.StatusUnprocessableEntity, cloudv1.CodeInvalid, "%s", large)
+			return failure.New(http.StatusUnprocessableEntity, cloudv1.CodeInvalid, "%s", large)
 		}
-		return absent(err)
+		return failure.Absent(err)
 	})
 	if err != nil {
 		return nil, err
@@ -74,8 +75,8 @@ func post[T any](
 		return nil, err
 	}
 	if !a.inFlight.enter(p.IdempotencyKey) {
-		return nil, fail(http.StatusConflict, cloudv1.CodeConflict,
-			"another request with this idempotency key is in progress").retryAfter(time.Second)
+		return nil, failure.New(http.StatusConflict, cloudv1.CodeConflict,
+			"another request with this idempotency key is in progress").RetryAfter(time.Second)
 	}
 	defer a.inFlight.leave(p.IdempotencyKey)
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[T], error) {
@@ -100,7 +101,7 @@ func post[T any](
 
 func replay[T any](kept store.Answer, sum string) (*Answer[T], error) {
 	if kept.Fingerprint != sum {
-		return nil, fail(http.StatusUnprocessableEntity, cloudv1.CodeIdempotencyKeyReused,
+		return nil, failure.New(http.StatusUnprocessableEntity, cloudv1.CodeIdempotencyKeyReused,
 			"the idempotency key was already used for a different request")
 	}
 	var answer Answer[T]
