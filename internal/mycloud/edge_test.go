@@ -13,7 +13,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
-	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
 )
 
 // register registers an edge by its name.
@@ -391,7 +391,7 @@ func TestLargeHeartbeats(t *testing.T) {
 
 // TestHeartbeatsAreNotLimited checks that the requests of others cannot make an edge count as offline.
 func TestHeartbeatsAreNotLimited(t *testing.T) {
-	c := newCloud(t, func(o *mycloud.Options) { o.Limits = api.RateLimits{Read: 100, Write: 1} })
+	c := newCloud(t, func(o *mycloud.Options) { o.Limits = handler.RateLimits{Read: 100, Write: 1} })
 	e := c.register("edge-1")
 	for range 5 {
 		c.beat(e.ID, cloudv1.Heartbeat{})

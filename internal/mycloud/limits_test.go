@@ -7,12 +7,12 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
-	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
 )
 
 func TestRateLimits(t *testing.T) {
 	clock := newFakeClock()
-	limits := api.RateLimits{Read: 3, Write: 1}
+	limits := handler.RateLimits{Read: 3, Write: 1}
 	c := newCloud(t, withClock(clock), func(o *mycloud.Options) { o.Limits = limits })
 	expect := func(a answer, limit string) {
 		t.Helper()

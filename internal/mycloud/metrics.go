@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/addresses"
 )
 
 // Describe implements prometheus.Collector.
@@ -11,7 +12,7 @@ func (s *Server) Describe(descs chan<- *prometheus.Desc) { descs <- addressesDes
 
 // Collect implements prometheus.Collector: a state that cannot be read has no metrics.
 func (s *Server) Collect(metrics chan<- prometheus.Metric) {
-	pools, err := s.api.AddressUse()
+	pools, err := addresses.UseOf(s.store)
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(addressesDesc, err)
 		return

@@ -20,6 +20,8 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
+	"quaymaster.dev/internal/mycloud/api/members"
 	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
@@ -41,7 +43,7 @@ type Options struct {
 	// Inventory has the initial objects of the cloud; if nil, none are added.
 	Inventory *inventory.Inventory
 	// Limits are the rate limits.
-	Limits api.RateLimits
+	Limits handler.RateLimits
 	// Quotas has the maximum number of objects by kind, one of api.QuotaKinds; other kinds have no limit.
 	Quotas map[string]int
 	// Token is the bearer token that clients must send.
@@ -127,21 +129,22 @@ func Open(o Options) (*Server, error) {
 	a := api.New(api.Options{
 		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
 		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
-		MemberNetworks: o.MemberNetworks, ProtectedNetworks: o.ProtectedNetworks, HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
+		Members:           members.Rules{Networks: o.MemberNetworks, Protected: o.ProtectedNetworks},
+		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
-	if err := a.LoadEdges(); err != nil {
+	if err := a.Edges.Load(); err != nil {
 		_ = st.Close()
 		return nil, err
 	}
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
-			Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.FinishJob, Logger: o.Logger,
+			Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.LoadBalancers.FinishJob, Logger: o.Logger,
 			Work: func(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
 				if injected := o.Faults.Work(ctx, j); injected != nil {
 					return injected
 				}
-				return a.AwaitEdges(ctx, j)
+				return a.LoadBalancers.AwaitEdges(ctx, j)
 			},
 		},
 	}, nil
@@ -202,8 +205,8 @@ func (s *Server) Handler() http.Handler { return s.api.Handler() }
 func (s *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.runner.Run(ctx) })
-	wg.Go(func() { s.api.WatchEdges(ctx) })
-	wg.Go(func() { s.api.RepairLoadBalancers(ctx) })
+	wg.Go(func() { s.api.Edges.Watch(ctx) })
+	wg.Go(func() { s.api.LoadBalancers.Repair(ctx) })
 	wg.Go(func() { s.clear(ctx) })
 	wg.Wait()
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
 )
 
 var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")
@@ -31,7 +31,7 @@ var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in 
 const crowded = "crowd"
 
 // limited are the limits of the cloud, of which the controllers use half.
-var limited = api.RateLimits{Read: 600, Write: 240}
+var limited = handler.RateLimits{Read: 600, Write: 240}
 
 // trouble is what is wrong with a Service. The cloud alone can find out.
 type trouble func(w *world, i int, svc *corev1.Service)

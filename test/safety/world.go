@@ -20,7 +20,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/kubeapi"
@@ -91,7 +91,7 @@ type size struct {
 	// many Services, the cloud is only checked in the end.
 	addresses string
 	// limits are the rate limits of the cloud.
-	limits api.RateLimits
+	limits handler.RateLimits
 }
 
 // newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.

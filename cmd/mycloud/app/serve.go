@@ -26,6 +26,7 @@ import (
 	"quaymaster.dev/internal/connections"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/api/handler"
 	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
@@ -50,7 +51,7 @@ type serveOptions struct {
 	jobDuration                time.Duration
 	logRequests                bool
 	metrics                    string
-	limits                     api.RateLimits
+	limits                     handler.RateLimits
 	quotas                     map[string]int
 	faults                     string
 	faultEndpoint              bool

@@ -2,26 +2,32 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/api/access"
+	"quaymaster.dev/internal/mycloud/api/handler"
+	"quaymaster.dev/internal/mycloud/api/operation"
+	"quaymaster.dev/internal/mycloud/api/watch"
 )
 
 // object is an object of the document.
 type object = map[string]any
 
-// document returns the document as clients read it.
-func document(t *testing.T) object {
+// readDocument returns the document as clients read it.
+func readDocument(t *testing.T) object {
 	t.Helper()
 	raw, err := Document()
 	if err != nil {
@@ -68,7 +74,7 @@ func described(t *testing.T, what string, o object) {
 }
 
 func TestOperationsAreDescribed(t *testing.T) {
-	doc := document(t)
+	doc := readDocument(t)
 	declared, used, ids := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	each(doc["tags"], func(_ string, tag object) {
 		described(t, "tag", tag)
@@ -101,7 +107,7 @@ func TestOperationsAreDescribed(t *testing.T) {
 			described(t, name+": "+status, r)
 			each(r["headers"], func(h string, o object) { described(t, name+": "+status+": "+h, o) })
 		})
-		if path != healthPath && (all["401"] == nil || all["default"] == nil) {
+		if path != handler.HealthPath && (all["401"] == nil || all["default"] == nil) {
 			t.Errorf("%s: no problems documented", name)
 		}
 	})
@@ -111,7 +117,7 @@ func TestOperationsAreDescribed(t *testing.T) {
 }
 
 func TestServersAreDescribed(t *testing.T) {
-	doc := document(t)
+	doc := readDocument(t)
 	each(doc["servers"], func(_ string, s object) {
 		described(t, "server", s)
 		url := s["url"].(string)
@@ -128,9 +134,26 @@ func TestServersAreDescribed(t *testing.T) {
 	}
 }
 
+func TestDocumentedKindsHaveFeeds(t *testing.T) {
+	op := readDocument(t)["paths"].(object)["/v1/changes"].(object)["get"].(object)
+	var documented []string
+	each(op["parameters"], func(_ string, p object) {
+		if p["name"] == "kinds" {
+			for _, kind := range p["schema"].(object)["items"].(object)["enum"].([]any) {
+				documented = append(documented, kind.(string))
+			}
+		}
+	})
+	slices.Sort(documented)
+	a, _ := newTestAPI(t)
+	if d := cmp.Diff(slices.Sorted(maps.Keys(feeds(a.Edges, a.LoadBalancers, watch.Jobs(0)))), documented); d != "" {
+		t.Errorf("kinds of the parameter (-with a feed +documented):\n%s", d)
+	}
+}
+
 // TestSchemasAreDescribed checks descriptions and examples, of which each must be valid against its schema.
 func TestSchemasAreDescribed(t *testing.T) {
-	doc := document(t)
+	doc := readDocument(t)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	const url = "https://mycloud.test/openapi.json"
@@ -142,7 +165,7 @@ func TestSchemasAreDescribed(t *testing.T) {
 		described(t, name, s)
 		each(s["properties"], func(property string, p object) {
 			described(t, name+"."+property, p)
-			schema, err := compiler.Compile(url + schemaPrefix + name + "/properties/" + property)
+			schema, err := compiler.Compile(url + operation.SchemaPrefix + name + "/properties/" + property)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,20 +183,30 @@ func TestSchemasAreDescribed(t *testing.T) {
 	}
 }
 
-// TestOperationsAreServed checks that requests of every operation reach it. That all that is served is documented
-// follows from adapter, whose operations the document lists.
+// TestOperationsAreServed checks that requests of every operation reach it: one with the token of a role that may not use
+// the operation is refused in its name. That all that is served is documented follows from the router of package
+// operation, whose operations the document lists.
 func TestOperationsAreServed(t *testing.T) {
-	a := New(Options{Clock: clock.RealClock{}})
-	eachOperation(document(t), func(method, path string, _ object) {
-		if path == healthPath {
+	a, _ := newTestAPI(t)
+	eachOperation(readDocument(t), func(method, path string, op object) {
+		if path == handler.HealthPath {
 			return
 		}
-		var pattern string
-		find := verbs(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, pattern = a.mux.Handler(r) }))
+		token := "e"
+		each(op["security"], func(_ string, allowed object) {
+			if allowed[string(access.Registration)] != nil {
+				token = "t"
+			}
+		})
 		target := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "x")
-		find.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody))
-		if got := strings.Replace(pattern, "/:", ":", 1); got != method+" "+path {
-			t.Errorf("%s %s is served by %q", method, path, pattern)
+		w := send(t, a.Handler(), method, target, token)
+		var p cloudv1.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		id := op["operationId"].(string)
+		if w.Code != http.StatusForbidden || !strings.HasPrefix(p.Detail, id+" requires ") {
+			t.Errorf("%s %s does not reach %s: %d %s", method, path, id, w.Code, w.Body)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package edges
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -71,7 +72,7 @@ func (e *Edge) complete() bool { return e.health != nil && e.counters != nil }
 
 // Registry has the registered edges. It is safe for concurrent use.
 type Registry struct {
-	clock    clock.PassiveClock
+	clock    clock.Clock
 	interval time.Duration
 
 	mu      sync.Mutex
@@ -80,17 +81,22 @@ type Registry struct {
 }
 
 // New returns a registry of edges that send a heartbeat every interval.
-func New(c clock.PassiveClock, interval time.Duration) *Registry {
+func New(c clock.Clock, interval time.Duration) *Registry {
 	return &Registry{clock: c, interval: interval, edges: map[string]*Edge{}, changed: make(chan struct{})}
 }
 
 // Interval returns the time between heartbeats.
 func (r *Registry) Interval() time.Duration { return r.interval }
 
+// Number returns the revision of an object as a number; 0 if it has none.
+func Number(revision string) uint64 {
+	n, _ := strconv.ParseUint(revision, 10, 64)
+	return n
+}
+
 // Put adds or replaces the durable part of an edge, as it was committed. A sign of life is one of the edge itself.
 func (r *Registry) Put(stored *cloudv1.Edge, signOfLife bool) {
-	// The store counts revisions, so this does not fail.
-	revision, _ := strconv.ParseUint(stored.Revision, 10, 64)
+	revision := Number(stored.Revision)
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,4 +243,20 @@ func (r *Registry) Changed() <-chan struct{} {
 func (r *Registry) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// Wait waits for a time, or without limit if that is 0, or until news is closed. It returns false if ctx is done.
+func (r *Registry) Wait(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
+	var fire <-chan time.Time
+	if d > 0 {
+		timer := r.clock.NewTimer(d)
+		defer timer.Stop()
+		fire = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-news:
+	case <-fire:
+	}
+	return ctx.Err() == nil
 }
