@@ -60,7 +60,7 @@ SEED ?= 1
 STEPS ?=
 KINDS ?=
 
-# How make bench-admission measures; see test/benchadmission. With these, it takes 10 to 15 minutes. PROFILES is a folder
+# How make bench-admission measures; see test/bench/admission. With these, it takes 10 to 15 minutes. PROFILES is a folder
 # for CPU profiles, and BEFORE the program quaymaster of another build, which is then measured in the same rounds. benchstat
 # states no difference for less than four rounds, and no confidence interval for less than six.
 ROUNDS ?= 6
@@ -70,7 +70,7 @@ CONCURRENCY ?= 1,8,32,200
 ONLY ?=
 BEFORE ?=
 PROFILES ?=
-# The sizes of clusters that make bench-controllers measures, as Services x Nodes; see test/benchcontrollers.
+# The sizes of clusters that make bench-controllers measures, as Services x Nodes; see test/bench/controllers.
 SIZES ?= 100x100,1000x1000,10000x5000
 
 # make verify vets everything; go test would vet all dependencies first, which takes longer than most tests.
@@ -80,21 +80,21 @@ GO_TEST = $(GO) test -vet=off
 RACE ?=
 RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO_TEST) $(if $(RACE),-race)
 
-# Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
+# Tests that import test/harness/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
 TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|e2e/traffic\|safety\) '
-UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
+UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/harness/env | grep -v "quaymaster.dev/test/repo/\(architecture\|words\) " | cut -d ' ' -f 1)
 ATTACKS = quaymaster.dev/test/adversarial quaymaster.dev/test/adversarial/tenants
-INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
+INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | cut -d ' ' -f 1)
 # Integration tests whose process runs no code of the product that starts goroutines: they are in test, and import neither
-# such code nor test/cloud, which runs the reference cloud.
-DRIVERS = $(shell $(TESTED) | grep quaymaster.dev/test/env | grep '^quaymaster.dev/test/' | \
-	grep -v 'quaymaster.dev/\(cmd\|certs\|controllers\|provider\|webhook\|internal/doctor\|test/cloud\)' | cut -d ' ' -f 1)
+# such code nor test/harness/cloud, which runs the reference cloud.
+DRIVERS = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | grep '^quaymaster.dev/test/' | \
+	grep -v 'quaymaster.dev/\(cmd\|certs\|controllers\|provider\|webhook\|internal/tool/doctor\|test/harness/cloud\)' | cut -d ' ' -f 1)
 
 # The minor versions of Kubernetes that make test-versions tests, next to that of tools/kubernetes, each with a module in
-# test/versions; and the packages of tests whose results depend on the API server.
+# test/repo/versions; and the packages of tests whose results depend on the API server.
 VERSIONS ?= 1.35 1.36
-VERSIONED ?= $(filter quaymaster.dev/test/integration/% quaymaster.dev/test/chart,$(INTEGRATION))
+VERSIONED ?= $(filter quaymaster.dev/test/integration/%,$(INTEGRATION))
 
 ##@ Build
 
@@ -141,7 +141,7 @@ test-release: release ## Test the files of a release, and that writing them agai
 	@rm -rf bin/first && mv dist bin/first
 	@$(MAKE) release
 	@diff -r bin/first dist && rm -r bin/first
-	@$(GO_TEST) -count=1 ./test/release -dist $(CURDIR)/dist
+	@$(GO_TEST) -count=1 ./test/repo/release -dist $(CURDIR)/dist
 
 .PHONY: reproducible
 reproducible: ## Build the programs of the image twice from scratch and compare the results (takes minutes).
@@ -167,7 +167,7 @@ align: ## Raise dependencies that the product shares with tools of its tests to 
 .PHONY: generate
 generate: ## Regenerate all generated files.
 	@tools/build.sh controller-gen
-	@$(GO) run ./internal/catalog/compile internal/catalog/catalogs internal/catalog/compiled
+	@$(GO) run ./internal/rules/catalog/compile internal/rules/catalog/catalogs internal/rules/catalog/compiled
 	@# The programs must be built after the code is generated.
 	@bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
 	@$(MAKE) build
@@ -226,7 +226,7 @@ test-unit: ## Run the unit tests, which need only Go (RACE=1); those of edges ne
 	@# The race detector allocates, too.
 	@$(if $(RACE),$(GO_TEST) -run '^TestAllocations$$' ./webhook,true)
 	@# These look at the whole tree, which the test cache does not see.
-	@$(GO_TEST) -count=1 ./test/architecture ./test/words
+	@$(GO_TEST) -count=1 ./test/repo/architecture ./test/repo/words
 
 .PHONY: test-safety
 test-safety: ## Kill the controllers around every call, count their calls, and play random sequences; needs only Go.
@@ -268,7 +268,7 @@ test-versions: ## Run the integration tests and those of the chart on kube-apise
 	@tools/build.sh $(TEST_TOOLS)
 	@$(MAKE) build
 	@for version in $(VERSIONS); do \
-		echo "kube-apiserver $$version: building" && test/versions/build.sh $$version && \
+		echo "kube-apiserver $$version: building" && test/repo/versions/build.sh $$version && \
 		echo "kube-apiserver $$version: integration tests" && \
 		KUBEBUILDER_ASSETS='$(CURDIR)'/bin/versions/$$version $(GO_TEST) -count=1 -p 2 -timeout 20m $(VERSIONED) || exit 1; \
 	done
@@ -332,17 +332,17 @@ ISOLATED = unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
 bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, BEFORE, PROFILES).
 	@tools/build.sh etcd kube-apiserver benchstat
 	@$(MAKE) build
-	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
-	@$(ISOLATED) bin/bench/benchadmission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' \
+	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/bench/admission/...
+	@$(ISOLATED) bin/bench/admission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' \
 		-only '$(ONLY)' -before '$(BEFORE)' -profiles '$(PROFILES)' >bin/bench/admission.txt
-	@test/benchadmission/tables.sh bin/bench/admission.txt
+	@test/bench/admission/tables.sh bin/bench/admission.txt
 
 .PHONY: bench-controllers
 bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES); takes about 20 minutes.
 	@tools/build.sh etcd kube-apiserver benchstat
 	@$(MAKE) build
-	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers/...
-	@bin/bench/benchcontrollers -sizes '$(SIZES)' >bin/bench/controllers.txt
+	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/bench/controllers/...
+	@bin/bench/controllers -sizes '$(SIZES)' >bin/bench/controllers.txt
 	@bin/tools/benchstat -row .name,/size -col '/controllers@(stock ours)' bin/bench/controllers.txt
 
 .PHONY: verify

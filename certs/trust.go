@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/trust"
+	"quaymaster.dev/internal/kube/trust"
 )
 
 const (

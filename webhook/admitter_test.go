@@ -10,7 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/webhook"
 )
 

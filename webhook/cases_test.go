@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/catalog"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/catalog"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
 	"quaymaster.dev/webhook/persistentvolumeclaim"

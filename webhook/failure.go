@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 )
 
 // httpFailure is a response without an admission decision.

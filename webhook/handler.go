@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/webhook/stream"
 )
 

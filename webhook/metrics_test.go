@@ -12,7 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/webhook"
 )
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook/stream"
 )
 

@@ -18,10 +18,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/worker"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.

@@ -28,12 +28,12 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/audit"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/policies"
+	"quaymaster.dev/test/harness/policies"
 )
 
 const hcloudKey = "load-balancer.hetzner.cloud/algorithm-type"

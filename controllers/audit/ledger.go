@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
 )
 
 // noCatalog is the label of errors outside catalogs: rules of policies, and limits.

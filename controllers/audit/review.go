@@ -8,9 +8,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/notice"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/kube/notice"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
 )
 
 // result is the result of the review of an object.

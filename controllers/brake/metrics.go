@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 var engagedBrakes = prometheus.NewDesc("quaymaster_brake_engaged",

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 )
 
 type transport func(*http.Request) (*http.Response, error)

@@ -19,7 +19,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
 
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 )
 
 const (

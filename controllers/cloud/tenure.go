@@ -11,7 +11,7 @@ import (
 	ccmoptions "k8s.io/cloud-provider/options"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 )
 
 // Tenure returns the tenure as the leader, which is nil without leader election. It must be called after the flags have

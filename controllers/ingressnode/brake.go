@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // brakeWindow is the period in which a share of the members may leave.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // reasonHeld is the reason of Events about members that the brake keeps.

@@ -21,12 +21,12 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // steps is a Controller that syncs when the test says so, on the test's clock.

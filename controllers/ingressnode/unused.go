@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
 // unusedTime is how long a group must be unused before it is deleted.

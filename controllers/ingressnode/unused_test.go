@@ -13,8 +13,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // groups returns the names of the groups in the cloud, in order.

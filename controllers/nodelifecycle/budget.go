@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // AnnotationAllowDeletion set to true on a Node is an operator's approval to delete the Node once the cloud does not

@@ -19,9 +19,9 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/nodelifecycle"
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // bubble runs a test in virtual time.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/component-base/metrics/prometheus/controllers"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/plain"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/plain"
 )
 
 // TestFalseNotFound is the demonstration: of the requests about instances of 200 Nodes that are not ready, 5 % get the

@@ -11,7 +11,7 @@ import (
 
 	"quaymaster.dev/controllers/machine"
 	"quaymaster.dev/controllers/worker"
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 const (

@@ -26,13 +26,13 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/nodelifecycle"
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // world is a cloud and a cluster with Nodes that are not ready, in virtual time.

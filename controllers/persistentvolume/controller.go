@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/worker"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/volume"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.

@@ -28,10 +28,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/persistentvolume"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 )
 
 // Reasons of Events.

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/loadbalancer"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
 )
 

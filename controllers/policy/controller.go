@@ -15,9 +15,9 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/worker"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/policystore"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.

@@ -29,10 +29,10 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/policy"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/policies"
+	"quaymaster.dev/test/harness/policies"
 )
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"

@@ -8,7 +8,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/worker"
-	engine "quaymaster.dev/internal/policy"
+	engine "quaymaster.dev/internal/rules/policy"
 )
 
 // follow applies a change to the ledger.

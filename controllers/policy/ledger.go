@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // ledger keeps the result of every Service and the sums for every policy, so that a change only costs the validation of

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/finding"
+	engine "quaymaster.dev/internal/rules/policy"
 )
 
 const (

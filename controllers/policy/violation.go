@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/worker"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/kube/policystore"
+	engine "quaymaster.dev/internal/rules/policy"
 )
 
 // written is the status of a version of a policy.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // Brake stops work by name until the reason is gone or an operator resumes it.

@@ -3,7 +3,7 @@ package route
 import (
 	"time"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // budget limits the removals of routes without an explanation.

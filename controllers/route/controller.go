@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/worker"
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 const (

@@ -26,13 +26,13 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/route"
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/routetable"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/condition"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // AnnotationRecord is the annotation that records the load balancer of a Service, so that it is never created twice. Its

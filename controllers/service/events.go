@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"quaymaster.dev/internal/condition"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // The reasons of Events, which are those of the app's controller.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	mycloud "quaymaster.dev/cmd/mycloud/app"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/reference"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/tool/reference"
 )
 
 func main() {

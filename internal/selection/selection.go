@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an

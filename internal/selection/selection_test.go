@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 )
 
 func TestUnknownKeys(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // The metrics match the cloud's own count, and no label contains an id.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"quaymaster.dev/internal/cloudapi/pace"
+	"quaymaster.dev/internal/mycloud/cloudapi/pace"
 )
 
 var (

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const offer = clusterUID + "/shop/web"

@@ -18,10 +18,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 )

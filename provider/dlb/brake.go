@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -18,13 +18,13 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 // record is a record of brakes, as operators see it.

@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud/fault"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server/fault"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 func deleting(svc *corev1.Service) {

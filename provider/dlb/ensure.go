@@ -12,8 +12,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 

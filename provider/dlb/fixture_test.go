@@ -21,12 +21,12 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
 // observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does

@@ -12,8 +12,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/condition"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/kube/condition"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/holder"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // reasonUnreported is the value of the metrics' label reason for a Service that has not been reconciled yet. The others

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
 )
 
 // Policies returns the policies of namespaces.

@@ -8,7 +8,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // Changes that admission allowed, because the violation already existed, reach the cloud. In each case, the load

@@ -18,7 +18,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
 // longestOriginal limits how much of a record an adopted load balancer may take, in bytes. The API server limits all

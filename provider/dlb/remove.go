@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // repair writes to a load balancer in error what it already has, so that the cloud tries again; but not too often.

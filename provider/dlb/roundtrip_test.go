@@ -12,9 +12,9 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
 // notObserved lists the fields of the desired state that observed does not read from the load balancer, each with the

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // The reasons why a cluster may not write. They are reasons of Events and conditions.

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const uid = "00000000-0000-0000-0000-00000000c1a5"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // Identified is a client whose calls fail unless the cloud is the one that it expects.

@@ -20,12 +20,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
-	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // controllers are a Holder and the client that it identifies the cloud for.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // ClaimedBy names this process in a record. agent is the program with its version.

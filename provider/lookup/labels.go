@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/volume"
 )
 
 // GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. Its errors are

@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // types holds the cloud's volume types. They are few and rarely change, so run reads them all in the background, and

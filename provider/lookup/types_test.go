@@ -15,7 +15,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/lookup"
 )
 

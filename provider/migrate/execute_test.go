@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/migrate"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // migration is that of one Service with its load balancer, node group and route.

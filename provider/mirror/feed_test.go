@@ -7,7 +7,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // TestHostileFeed: whatever the cloud, or a proxy, answers to requests for changes, it gets few requests, and its lists

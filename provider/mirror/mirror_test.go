@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const clusterUID = "cluster-uid"

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // Store holds the objects of one kind. The objects that it returns are shared and must not be modified.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/teardown"
 )
 

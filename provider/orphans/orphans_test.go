@@ -9,12 +9,12 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const clusterUID = "c1a5e000-0000-4000-8000-000000000001"

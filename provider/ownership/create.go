@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // keySpace separates our idempotency keys from those of others. Changing it would let a create be repeated after an

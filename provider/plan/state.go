@@ -15,8 +15,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/internal/kube/policystore"
 	"quaymaster.dev/provider/mirror"
 )
 

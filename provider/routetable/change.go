@@ -8,7 +8,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/route"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // splits bounds how many more requests are sent to find the changes for which the cloud rejects requests.

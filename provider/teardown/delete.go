@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"quaymaster.dev/test/adversarial"
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

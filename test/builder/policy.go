@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
 )
 
 // Policy compiles a policy of the namespace shop, or of the cluster, from its spec in YAML, in which DLB- stands for

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/rules/finding"
 )
 
 //go:embed valid invalid update limited policies clouds

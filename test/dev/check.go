@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // check waits until the demonstration does what the guide promises: Nodes are initialized, and the webhook denies an

@@ -15,9 +15,9 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 const (

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 // startLimit is how long the demonstration may take to become ready on a busy machine.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/test/harness/process"
 )
 
 // directory, .dev by default, contains the files of a demonstration for its users and for the next run.

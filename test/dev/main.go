@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // patience is how long a run waits for the previous run to terminate.

@@ -13,10 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/test/harness/env"
 )
 
 // qps is the annotation that the example policies limit.

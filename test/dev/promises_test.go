@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/test/harness/env"
 )
 
 // TestPromises runs the commands of the guide in their order; each step builds on the previous one.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // answers gets a page from the load balancer and offers one listener more than its limit.

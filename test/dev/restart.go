@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -18,11 +18,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/test/edgenet"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server/inventory"
+	"quaymaster.dev/test/harness/edgenet"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/load"
+	"quaymaster.dev/internal/kube/leadership"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/load"
 )
 
 // enough is the number of attempts that reaches every replica.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // settled is the time after which no more errors may be logged.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // A port that another program of the edge has is a fault of the listener, and no way to the program: neither before the

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // An API that is restored from a backup, as docs/operations/backup.md says, interrupts no traffic of load balancers that

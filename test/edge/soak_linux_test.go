@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"quaymaster.dev/test/soak"
+	"quaymaster.dev/test/harness/soak"
 )
 
 var soakFor = flag.Duration("soak", 0, "how long TestSoak runs")

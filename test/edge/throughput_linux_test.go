@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/test/edgenet"
+	"quaymaster.dev/test/harness/edgenet"
 )
 
 // Requests per second over kept connections, compared with an edge that only routes: the least ratio of each engine. The

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/edgenet"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/edgenet"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

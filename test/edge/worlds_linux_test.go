@@ -18,10 +18,10 @@ import (
 	"github.com/vishvananda/netlink"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/edgenet"
-	"quaymaster.dev/test/soak"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/edgenet"
+	"quaymaster.dev/test/harness/soak"
 )
 
 var (

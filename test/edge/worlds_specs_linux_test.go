@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/test/edgenet"
+	"quaymaster.dev/test/harness/edgenet"
 )
 
 const (

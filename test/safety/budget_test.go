@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // TestCallBudgets asserts how many calls of the cloud the controllers make, at two sizes. Every Service has two ports.

@@ -16,7 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/mycloud/api/handler"
+	"quaymaster.dev/internal/mycloud/server/api/handler"
 )
 
 var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"quaymaster.dev/internal/contact"
-	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/mycloud/server/inventory"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // outage is how long an API server or a cloud may be down while it is restored.

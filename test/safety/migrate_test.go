@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/migrate"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"

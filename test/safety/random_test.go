@@ -20,8 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"quaymaster.dev/internal/brakes"
-	"quaymaster.dev/test/soak"
+	"quaymaster.dev/internal/kube/brakes"
+	"quaymaster.dev/test/harness/soak"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud"
-	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/pipe"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server"
+	"quaymaster.dev/internal/mycloud/server/inventory"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/pipe"
 )
 
 // stateFile has the state of a cloud in its folder.
@@ -26,7 +26,7 @@ const stateFile = "state.db"
 // site is a cloud whose server can be stopped, backed up and restored.
 type site struct {
 	t       testing.TB
-	options mycloud.Options
+	options server.Options
 	// front is the cloud as the controllers reach it, back the cloud without faults.
 	front, back *pipe.Listener
 	// wrote, if not nil, makes a write and checks what it has changed. There is one call at a time.
@@ -42,7 +42,7 @@ type site struct {
 
 // serverRun is one run of the server of a site.
 type serverRun struct {
-	server  *mycloud.Server
+	server  *server.Server
 	handler http.Handler
 	ended   context.Context //nolint:containedctx // it ends the requests of the run
 	end     context.CancelFunc
@@ -55,7 +55,7 @@ func newSite(t testing.TB, stock *inventory.Inventory, o size) *site {
 	t.Helper()
 	s := &site{
 		t: t, front: pipe.Listen(), back: pipe.Listen(), writing: make(chan struct{}, 1),
-		options: mycloud.Options{DataDir: memory(t), Inventory: stock, Token: token, JobDuration: o.jobs, Limits: o.limits},
+		options: server.Options{DataDir: memory(t), Inventory: stock, Token: token, JobDuration: o.jobs, Limits: o.limits},
 	}
 	s.run(stock)
 	logger := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -91,7 +91,7 @@ func (s *site) run(stock *inventory.Inventory) {
 	s.t.Helper()
 	options := s.options
 	options.Inventory = stock
-	server, err := mycloud.Open(options)
+	server, err := server.Open(options)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"quaymaster.dev/test/soak"
+	"quaymaster.dev/test/harness/soak"
 )
 
 var soakFor = flag.Duration("soak", 0, "how long TestSoak runs")

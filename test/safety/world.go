@@ -19,11 +19,11 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud/api/handler"
-	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server/api/handler"
+	"quaymaster.dev/internal/mycloud/server/inventory"
 	"quaymaster.dev/provider/dlb"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/webhook"
 )
 

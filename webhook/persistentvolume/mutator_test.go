@@ -18,8 +18,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/test/admission"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/admission"
+	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
 )

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/webhook"
 )
 

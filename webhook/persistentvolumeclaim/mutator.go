@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/webhook"
 )
 

@@ -9,8 +9,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/volume"
 )
 
 // defaultBudget bounds how long a request waits for the attachment of a volume, the only thing that admission does not

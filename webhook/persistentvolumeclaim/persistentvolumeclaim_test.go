@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"quaymaster.dev/internal/volume"
-	"quaymaster.dev/test/admission"
+	"quaymaster.dev/internal/rules/volume"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 )

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
-	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/test/admission"
+	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/policy"
 )

@@ -6,9 +6,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )

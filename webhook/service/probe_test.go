@@ -3,9 +3,9 @@ package service_test
 import (
 	"testing"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook/service"
 )
 

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/stream"
 )

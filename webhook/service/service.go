@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // AnnotationProbe on a load balancer is always refused, regardless of the catalogs: with a dry run, a client can find

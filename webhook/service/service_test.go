@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/review"
-	"quaymaster.dev/test/admission"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/test/authority"
+	"quaymaster.dev/test/harness/authority"
 )
 
 func TestClients(t *testing.T) {

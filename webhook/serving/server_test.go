@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quaymaster.dev/internal/connections"
-	"quaymaster.dev/test/authority"
+	"quaymaster.dev/test/harness/authority"
 )
 
 const timeout = 400 * time.Millisecond

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/version"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/mycloud/app"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/authority"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/authority"
 )
 
 // TestMain makes the test binary act as the program: tests that kill a server start it as a process.

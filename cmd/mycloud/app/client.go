@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/version"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"quaymaster.dev/internal/edge/agent"
-	"quaymaster.dev/internal/edge/announce"
+	"quaymaster.dev/internal/mycloud/edge/agent"
+	"quaymaster.dev/internal/mycloud/edge/announce"
 )
 
 // The values of --announce.

@@ -22,12 +22,12 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/durable"
-	"quaymaster.dev/internal/edge/agent"
-	"quaymaster.dev/internal/edge/config"
-	"quaymaster.dev/internal/edge/haproxy"
-	"quaymaster.dev/internal/edge/kernel"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/edge/agent"
+	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy"
+	"quaymaster.dev/internal/mycloud/edge/kernel"
 )
 
 // The values of --forwarding.

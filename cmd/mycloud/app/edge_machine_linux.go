@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"quaymaster.dev/internal/edge/kernel"
+	"quaymaster.dev/internal/mycloud/edge/kernel"
 )
 
 // lock keeps a second agent from changing what the first one has applied: the rules are those of the network namespace,

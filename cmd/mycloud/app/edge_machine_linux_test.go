@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"quaymaster.dev/internal/edge/announce"
+	"quaymaster.dev/internal/mycloud/edge/announce"
 )
 
 // A second agent on a machine would take back what the first one has applied.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // getOptions holds the flags of get.

@@ -9,7 +9,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/manual"
-	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/server/api"
 )
 
 // The environment variables that the commands read. Flags take precedence.

@@ -22,14 +22,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/connections"
-	"quaymaster.dev/internal/mycloud"
-	"quaymaster.dev/internal/mycloud/api"
-	"quaymaster.dev/internal/mycloud/api/handler"
-	"quaymaster.dev/internal/mycloud/certificate"
-	"quaymaster.dev/internal/mycloud/fault"
-	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server"
+	"quaymaster.dev/internal/mycloud/server/api"
+	"quaymaster.dev/internal/mycloud/server/api/handler"
+	"quaymaster.dev/internal/mycloud/server/certificate"
+	"quaymaster.dev/internal/mycloud/server/fault"
+	"quaymaster.dev/internal/mycloud/server/inventory"
 )
 
 const (
@@ -194,7 +194,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w; choose a different address, or port 0 for a free port", o.listen, err)
 	}
-	server, err := mycloud.Open(mycloud.Options{
+	server, err := server.Open(server.Options{
 		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
 		EncryptionKey: encryptionKey, MemberNetworks: memberNetworks, ProtectedNetworks: protectedNetworks, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
 		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
@@ -234,7 +234,7 @@ func loadFaults(faults *fault.Injector, path string) error {
 }
 
 // serve handles requests until ctx is done, and then waits a while for open ones.
-func (o serveOptions) serve(ctx context.Context, server *mycloud.Server, listener net.Listener, logger *slog.Logger) error {
+func (o serveOptions) serve(ctx context.Context, server *server.Server, listener net.Listener, logger *slog.Logger) error {
 	work, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

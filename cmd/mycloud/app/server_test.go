@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/authority"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/authority"
 )
 
 // asProgram is the environment variable that makes the test binary act as the program.

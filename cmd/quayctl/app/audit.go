@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/audit"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/notice"
-	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/kube/notice"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/selection"
+	"quaymaster.dev/internal/tool/audit"
+	"quaymaster.dev/internal/tool/report"
 )
 
 // auditOptions holds the flags of quayctl audit.

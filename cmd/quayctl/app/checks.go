@@ -7,14 +7,14 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/clusterca"
-	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/internal/doctor/cloud"
-	"quaymaster.dev/internal/doctor/pods"
-	"quaymaster.dev/internal/doctor/release"
-	"quaymaster.dev/internal/doctor/rights"
-	"quaymaster.dev/internal/doctor/stored"
-	"quaymaster.dev/internal/doctor/webhooks"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/internal/tool/doctor/cloud"
+	"quaymaster.dev/internal/tool/doctor/pods"
+	"quaymaster.dev/internal/tool/doctor/release"
+	"quaymaster.dev/internal/tool/doctor/rights"
+	"quaymaster.dev/internal/tool/doctor/stored"
+	"quaymaster.dev/internal/tool/doctor/webhooks"
 	"quaymaster.dev/provider/providerid"
 )
 

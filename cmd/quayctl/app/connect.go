@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"quaymaster.dev/cmd/internal/connect"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/version"
 )
 

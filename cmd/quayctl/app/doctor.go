@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/tool/doctor"
 )
 
 // doctorOptions holds the flags of quayctl doctor.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/tool/doctor"
 )
 
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {

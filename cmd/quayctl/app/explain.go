@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/reference"
-	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/tool/reference"
+	"quaymaster.dev/internal/tool/report"
 )
 
 var explainOutputs = []string{outputText, outputJSON}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/reference"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/tool/reference"
 )
 
 func TestExplain(t *testing.T) {

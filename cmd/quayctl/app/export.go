@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/export"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/reference"
-	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/tool/export"
+	"quaymaster.dev/internal/tool/reference"
+	"quaymaster.dev/internal/tool/report"
 )
 
 // exportOptions holds the flags of quayctl export.

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/export"
-	"quaymaster.dev/internal/reference"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/tool/export"
+	"quaymaster.dev/internal/tool/reference"
 )
 
 // exported runs an export and returns its output.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/lint"
-	"quaymaster.dev/internal/manifest"
-	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/tool/lint"
+	"quaymaster.dev/internal/tool/manifest"
+	"quaymaster.dev/internal/tool/report"
 )
 
 // lintOptions holds the flags of quayctl lint.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/rules/catalog"
 )
 
 var update = flag.Bool("update", false, "update the expected outputs")

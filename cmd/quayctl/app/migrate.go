@@ -14,9 +14,9 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/leadership"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/migrate"
 	"quaymaster.dev/provider/teardown"

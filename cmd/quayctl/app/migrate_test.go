@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // formerBalancer creates a load balancer of a former cluster, whose clusterID is old.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/teardown"

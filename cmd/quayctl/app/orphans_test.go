@@ -11,10 +11,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // balancerOf creates a load balancer of the cluster for the Service with the UID.

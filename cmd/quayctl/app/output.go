@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/reference"
-	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/tool/reference"
+	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/internal/version"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"quaymaster.dev/provider/plan"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // planFlags starts a cluster with the Services, and a cloud, and returns the flags that name them.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // resumeFor is how long work is resumed if the flags say nothing else.

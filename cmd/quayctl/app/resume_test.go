@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // brakesServer serves the ConfigMap of the brakes, if there is one, and returns a kubeconfig. Patches of annotations are

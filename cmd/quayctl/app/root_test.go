@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/rules/catalog"
 )
 
 // People see the name that they called.

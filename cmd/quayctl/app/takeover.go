@@ -16,10 +16,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 )

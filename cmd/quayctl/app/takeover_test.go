@@ -13,11 +13,11 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 const sharedUID = "00000000-0000-0000-0000-00000000c1a5"

@@ -15,9 +15,9 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/leadership"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"

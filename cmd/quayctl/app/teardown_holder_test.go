@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // TestTeardownOfAClone: a cluster that was restored from the backup of another one must not delete what that one uses.

@@ -9,10 +9,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	servicecontroller "quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/kubeapi"
 )
 
 // TestTeardownWhileServicesUseLoadBalancers: whatever classes the cloud config has now, a Service that has a load

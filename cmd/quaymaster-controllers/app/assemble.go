@@ -11,8 +11,8 @@ import (
 
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
-	"quaymaster.dev/internal/contact"
-	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/kube/policystore"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/mirror"

@@ -11,10 +11,10 @@ import (
 
 	"quaymaster.dev/controllers/audit"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/review"
 )
 
 const flagAudited = "namespace-selector"

@@ -3,9 +3,9 @@ package app
 import (
 	"testing"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
 )
 

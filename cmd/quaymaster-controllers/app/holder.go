@@ -3,7 +3,7 @@ package app
 import (
 	ccmconfig "k8s.io/cloud-provider/app/config"
 
-	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/kube/contact"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/holder"
 )

@@ -10,8 +10,8 @@ import (
 	"quaymaster.dev/controllers/audit"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/policy"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // assemblePolicies creates what needs no cloud: the store of policies, the controller of their status and the one that

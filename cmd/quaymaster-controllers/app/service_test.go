@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/rules/policy"
 )
 
 // TestPolicyFollower: Services are reconciled when a policy changes what it asks for, but not when only its status changes.

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/ownership"

@@ -17,7 +17,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/webhook/service"
 )

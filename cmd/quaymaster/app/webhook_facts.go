@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/connect"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/lookup"
 )

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/test/admission"
 	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 )

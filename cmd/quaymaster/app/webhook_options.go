@@ -13,7 +13,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/internal/selection"
 )
 

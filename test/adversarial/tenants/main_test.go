@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 var (

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/benchadmission/machine"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/test/bench/admission/machine"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 // Limits on the webhook, of which a tenant must not make it exceed any.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"quaymaster.dev/test/edgenet"
+	"quaymaster.dev/test/harness/edgenet"
 )
 
 // traffic is what passed for load balancers: connections of TCP and packets of UDP.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // specs is the number of specs of the suite.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/edgenet"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/test/harness/edgenet"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 // What the scripts of the cluster set up; the addresses of load balancers are a part of what they route to the edges.

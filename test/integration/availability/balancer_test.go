@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // late is the delay with which the balancer learns about readiness, like kube-proxy on a busy cluster.

@@ -12,9 +12,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
 )
 
 // The configuration of docs/operations/client-authentication.md, with the name of the user for a URL.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/internal/kube/leadership"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // The cloud has seen a later leader than the one that writes: that one writes no more and exits. The next leader has a

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 // replica is one replica of the controllers. Its requests can be told apart from all others: those to the cloud by its

@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/load"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/load"
 )
 
 const (

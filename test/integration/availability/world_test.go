@@ -14,11 +14,11 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/load"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/load"
 )
 
 const (

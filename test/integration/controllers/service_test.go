@@ -14,8 +14,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 // outageIsReported: a changed Service does not stay configured while the cloud rejects the token or fails, and recovers.

@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
 
 // What may change by itself is waited for: the process is alive, not ready, and says why, at once and again only after a

@@ -12,12 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/test/benchadmission/machine"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/test/bench/admission/machine"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/corpus"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/test/harness/process"
 )
 
 // annotated returns a change that sets n annotations.

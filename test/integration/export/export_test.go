@@ -19,13 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/export"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/tool/export"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/corpus"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 var (

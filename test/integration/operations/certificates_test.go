@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // comeback is the promise for objects that are deleted by mistake.

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/test/harness/env"
 )
 
 // well holds the levels of an installation without problems, whose webhooks run on loopback.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"quaymaster.dev/internal/observability"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // Both roles write every line of their logs in the same format, with the same format of times, whichever library logs:

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/test/harness/env"
 )
 
 // soon bounds how long the API server takes to notice a change of configurations and rights, and the controllers to

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/internal/doctor/release"
-	accounts "quaymaster.dev/internal/doctor/rights"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/rights"
+	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/internal/tool/doctor/release"
+	accounts "quaymaster.dev/internal/tool/doctor/rights"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/rights"
 )
 
 // The table of rights that the doctor checks is exactly what the chart grants, for all of its values.

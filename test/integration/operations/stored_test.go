@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/test/harness/env"
 )
 
 const hcloudAlgorithm = "load-balancer.hetzner.cloud/algorithm-type"

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // run runs a program, which must end with the exit code and print the wanted text to stdout or stderr.

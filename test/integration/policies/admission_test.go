@@ -13,7 +13,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // example returns the text of a file in examples.

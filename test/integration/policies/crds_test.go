@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // lookEvery is the promise of both roles for CRDs that are installed later, with a margin for slow machines.

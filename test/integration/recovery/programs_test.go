@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 // stopGrace is how long a program may take to end.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 // TestMain runs all tests at a time, whatever the number of processors: most of the time, they wait for leases to expire and

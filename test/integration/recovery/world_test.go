@@ -20,9 +20,9 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/rights"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/rights"
 )
 
 // certificate does what the certificate mode expects from others, and returns the arguments for it and the authority

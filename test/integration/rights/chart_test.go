@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"quaymaster.dev/test/rights"
+	"quaymaster.dev/test/harness/rights"
 )
 
 // granted returns the rights that the chart grants, including those of the API server's own roles that it refers to.

@@ -17,7 +17,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // uninitialized is the taint with which kubelets register their Node.

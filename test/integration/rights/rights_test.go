@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/rights"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/rights"
 )
 
 // soon bounds how long a change takes to have its effect, with a margin for slow machines.

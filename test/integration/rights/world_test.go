@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/rights"
+	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/rights"
 )
 
 // world is a cluster in which the chart is installed with some values, its cloud, and both roles.

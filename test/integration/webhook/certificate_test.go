@@ -25,9 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
 )
 
 // install creates a separate installation with the failure policy Fail for webhooks on a port. certs and webhook may

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/env"
-	"quaymaster.dev/test/process"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
 )
 
 // requested holds the objects that the webhooks of the installation "managed" apply, in that order.

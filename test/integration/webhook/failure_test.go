@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 	"quaymaster.dev/webhook"
 	servicewebhook "quaymaster.dev/webhook/service"
 )

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/test/authority"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/authority"
+	"quaymaster.dev/test/harness/env"
 )
 
 // sharing creates an installation whose webhooks share their authority in an existing Secret, and returns their

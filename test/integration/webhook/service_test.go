@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/test/builder"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/harness/env"
 )
 
 func statusOf(oldSvc, newSvc *corev1.Service) *metav1.Status {

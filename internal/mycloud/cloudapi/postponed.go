@@ -1,0 +1,112 @@
+package cloudapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/cloudapi/pace"
+)
+
+// maxBudgetWait limits how long a call waits for budget before it fails: long enough for the next page of a list, too
+// short to block a worker.
+const maxBudgetWait = 2 * time.Second
+
+// PostponedError is the error of a call that was not sent: the cloud asked for silence, the endpoint does not respond,
+// or the budget is used up. It proves nothing about the object of the call. The same call may succeed later.
+type PostponedError struct {
+	// Operation is that of Call.
+	Operation string
+	// Reason is why the call was not sent.
+	Reason pace.Reason
+	// After is how long to wait before the next try.
+	After time.Duration
+	// cause is the error of the call that led to this, or nil.
+	cause error
+}
+
+// Error returns operation, reason and cause. It omits the remaining time, so that it is the same on every try.
+func (e *PostponedError) Error() string {
+	what := map[pace.Reason]string{
+		pace.ReasonSilence: "the cloud asked to wait",
+		pace.ReasonCircuit: "the cloud does not respond",
+		pace.ReasonBudget:  "the budget of requests is used up",
+	}[e.Reason]
+	s := fmt.Sprintf("%s: not sent: %s", e.Operation, what)
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the error of the call that led to this. The RetryAfter of an *Error is the remaining time.
+func (e *PostponedError) Unwrap() error { return e.cause }
+
+// RetryAfter returns how long to wait before a failed call is repeated, because the cloud or the client's own budget
+// asks for it; 0 if there is no such reason.
+func RetryAfter(err error) time.Duration {
+	if postponed, ok := errors.AsType[*PostponedError](err); ok {
+		return postponed.After
+	}
+	if answer, ok := errors.AsType[*Error](err); ok {
+		return answer.RetryAfter
+	}
+	return 0
+}
+
+// enter returns the pass for a request. It waits for budget if that takes only a moment.
+func (c *Client) enter(ctx context.Context, r *request) (*pace.Pass, error) {
+	entry, begun := r.entry(ctx)
+	for left := maxBudgetWait; ; {
+		now := c.o.Clock.Now()
+		pass, refusal := c.gate.Enter(entry, now)
+		if refusal == nil {
+			begun()
+			return pass, nil
+		}
+		deadline, limited := ctx.Deadline()
+		// Work for a flow that has not begun comes back instead of keeping others waiting.
+		if entry.Flow != "" && !entry.Continues || refusal.Reason != pace.ReasonBudget || refusal.After > left ||
+			limited && deadline.Before(now.Add(refusal.After)) {
+			return nil, postponed(r, refusal)
+		}
+		left -= refusal.After
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: %w", r, ctx.Err())
+		case <-c.o.Clock.After(refusal.After):
+		}
+	}
+}
+
+func postponed(r *request, refusal *pace.Refusal) error {
+	e := &PostponedError{
+		Operation: r.operation(), Reason: refusal.Reason, After: refusal.After, cause: refusal.Cause,
+	}
+	if answer, ok := errors.AsType[*Error](refusal.Cause); ok {
+		remaining := *answer
+		remaining.RetryAfter = refusal.After
+		e.cause = &remaining
+	}
+	return e
+}
+
+// outcome returns what the pace of requests must know of how one ended.
+func outcome(code string, header http.Header, err error) pace.Outcome {
+	o := pace.Outcome{Canceled: code == CallCanceled, Limits: pace.ParseLimits(header), Err: err}
+	if answer, ok := errors.AsType[*Error](err); ok {
+		o.RetryAfter = answer.RetryAfter
+		o.Throttled = answer.Status == http.StatusTooManyRequests
+		o.Unavailable = answer.Status == http.StatusServiceUnavailable
+	}
+	switch code {
+	case CallTimeout, CallConnection, CallInvalidResponse, "500", "502", "503", "504":
+		o.Failed = true
+	}
+	return o
+}
+
+// Pace returns the state of what delays calls, for metrics.
+func (c *Client) Pace() pace.State { return c.gate.State(c.o.Clock.Now()) }

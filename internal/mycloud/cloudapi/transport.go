@@ -1,0 +1,263 @@
+package cloudapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/cloudapi/pace"
+)
+
+// maxBody limits how much of a response is read.
+const maxBody = 64 << 20
+
+// request is one call of the API.
+type request struct {
+	method string
+	// path may contain {id} as the placeholder of id.
+	path, id string
+	query    url.Values
+	header   map[string]string
+	body     any
+	// hold is how long the cloud may hold the response until there is news.
+	hold time.Duration
+	// asks means that a POST changes nothing.
+	asks bool
+	// unpaced means that the request is sent whatever the pace of requests: it has a rhythm of its own.
+	unpaced bool
+	// nodes means that the write decides which Nodes get traffic.
+	nodes bool
+	// claims means that the write claims the cluster UID, which other writes wait for.
+	claims bool
+	// identifies means that the request finds out which cloud it is, so that none is the wrong one.
+	identifies bool
+}
+
+// writes reports whether the request changes something in the cloud.
+func (r *request) writes() bool {
+	return r.method != http.MethodGet && r.method != http.MethodHead && !r.asks
+}
+
+// target returns the path with the id. The id is escaped because ids are opaque and may contain anything.
+func (r *request) target() string { return strings.Replace(r.path, "{id}", url.PathEscape(r.id), 1) }
+
+// String names the request in errors.
+func (r *request) String() string { return r.method + " " + r.target() }
+
+// response holds what callers need of a response besides its body.
+type response struct {
+	status int
+	header http.Header
+}
+
+func (o WriteOptions) request(method, path, id string, body any) *request {
+	r := &request{method: method, path: path, id: id, body: body, header: map[string]string{}}
+	if o.IfMatch != "" {
+		r.header["If-Match"] = etag(o.IfMatch)
+	}
+	if len(o.IfTags) > 0 {
+		pairs := make([]string, 0, len(o.IfTags))
+		for _, k := range slices.Sorted(maps.Keys(o.IfTags)) {
+			pairs = append(pairs, k+"="+o.IfTags[k])
+		}
+		r.header[cloudv1.HeaderIfTags] = strings.Join(pairs, ",")
+	}
+	if o.IdempotencyKey != "" {
+		r.header[cloudv1.HeaderIdempotencyKey] = o.IdempotencyKey
+	}
+	if o.DryRun {
+		r.query = url.Values{"dry_run": {"true"}}
+	}
+	return r
+}
+
+// do sends a request and decodes a successful response into out, unless out is nil.
+func (c *Client) do(ctx context.Context, r *request, out any) (*response, error) {
+	if err := c.identified(ctx, r); err != nil {
+		return nil, err
+	}
+	if r.writes() && !r.claims {
+		if err := c.o.Withhold(ctx); err != nil {
+			return nil, fmt.Errorf("%s: not sent: %w", r.operation(), err)
+		}
+	}
+	var body []byte
+	if r.body != nil {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return nil, fmt.Errorf("%s: encode request: %w", r, err)
+		}
+	}
+	if c.plan(r, body) {
+		return nil, fmt.Errorf("%s: %w", r, ErrPlanned)
+	}
+	id := rand.Text()
+	token, err := c.bearer("")
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.call(ctx, r, body, id, token, out)
+	if !unauthorized(err) {
+		return resp, err
+	}
+	fresh, unread := c.bearer(token)
+	switch {
+	case unread != nil:
+		return nil, unread
+	case fresh == token:
+		return nil, err
+	}
+	return c.call(ctx, r, body, id, fresh, out)
+}
+
+// call sends the request once, if the pace of requests allows it, and reports how it ended.
+func (c *Client) call(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
+	var pass *pace.Pass
+	if !r.unpaced {
+		var err error
+		if pass, err = c.enter(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	start := c.o.Clock.Now()
+	resp, header, err := c.exchange(ctx, r, body, id, token, out)
+	code := r.code(ctx, resp, err)
+	if pass != nil {
+		pass.Done(outcome(code, header, err), c.o.Clock.Now())
+	}
+	c.o.OnCall(Call{Operation: r.operation(), Code: code, Duration: c.o.Clock.Since(start)})
+	if HasCode(err, cloudv1.CodeFenced) {
+		c.o.OnFenced(err)
+	}
+	if HasCode(err, cloudv1.CodeNotHolder) {
+		c.o.OnNotHolder()
+	}
+	return resp, err
+}
+
+// exchange also returns the header of a response that is an error.
+func (c *Client) exchange(
+	ctx context.Context, r *request, body []byte, id, token string, out any,
+) (*response, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout+r.hold)
+	defer cancel()
+	expected, state, err := c.expect(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := c.send(ctx, r, body, id, token, state)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	received, err := receive(r, resp, id, c.o.Clock.Now(), out)
+	return received, resp.Header, c.verify(r, expected, resp, err)
+}
+
+func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, state string) (*http.Response, error) {
+	target := c.endpoint.String() + r.target()
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, reader)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", cloudv1.MediaTypeJSON)
+	}
+	req.Header.Set("Accept", cloudv1.MediaTypeJSON+", "+cloudv1.MediaTypeProblem)
+	for k, v := range r.header {
+		req.Header.Set(k, v)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set(cloudv1.HeaderRequestID, id)
+	if state != "" {
+		req.Header.Set(cloudv1.HeaderState, state)
+	}
+	if r.writes() {
+		if fence := c.o.Fence(); fence != "" {
+			req.Header.Set(cloudv1.HeaderFence, fence)
+		}
+	}
+	req.Header.Set("User-Agent", c.o.UserAgent)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("mycloud: %w", err)
+	}
+	return resp, nil
+}
+
+// receive reads the whole response: one that is truncated is an error whatever its status, and so is a success that is
+// not JSON.
+func receive(r *request, resp *http.Response, id string, now time.Time, out any) (*response, error) {
+	if resp.StatusCode == http.StatusNotModified {
+		return nil, ErrNotModified
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: read response with status %d: %w", r, resp.StatusCode, err)
+	}
+	if len(body) > maxBody {
+		return nil, malformed(r, fmt.Sprintf("longer than %d bytes", maxBody))
+	}
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, failure(r, resp, mediaType, body, id, now)
+	}
+	if out == nil {
+		return &response{resp.StatusCode, resp.Header}, nil
+	}
+	if mediaType != cloudv1.MediaTypeJSON {
+		return nil, malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
+	}
+	if err := decode(body, out); err != nil {
+		return nil, fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
+	}
+	return &response{resp.StatusCode, resp.Header}, nil
+}
+
+func failure(r *request, resp *http.Response, mediaType string, body []byte, id string, now time.Time) error {
+	e := &Error{
+		Method: r.method, Path: r.target(), Status: resp.StatusCode, RequestID: id,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
+	}
+	if mediaType == cloudv1.MediaTypeProblem {
+		var p cloudv1.Problem
+		if json.Unmarshal(body, &p) == nil && p.Code != "" {
+			e.Problem = &p
+		}
+	}
+	return e
+}
+
+// retryAfter parses the value of Retry-After, seconds or a date, and returns 0 for anything else. A cloud that asks to
+// wait for a year is not obeyed.
+func retryAfter(v string, now time.Time) time.Duration {
+	if s, err := strconv.ParseUint(v, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(s, uint64(pace.MaxSilence/time.Second))) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return min(max(0, t.Sub(now)), pace.MaxSilence)
+	}
+	return 0
+}
+
+func etag(revision string) string { return `"` + revision + `"` }

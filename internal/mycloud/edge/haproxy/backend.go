@@ -1,0 +1,207 @@
+package haproxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/config"
+)
+
+// What monitors do that leave something open.
+const (
+	defaultInterval = 10 * time.Second
+	defaultTimeout  = 5 * time.Second
+	defaultRise     = 2
+	defaultFall     = 3
+	defaultCodes    = "200-399"
+	maxPath         = 1024
+	maxChecks       = 1000
+	shortestPause   = 100 * time.Millisecond
+	// slack is how much later than interval × fall a dead member may be out.
+	slack = 500 * time.Millisecond
+)
+
+// maxWeight keeps products of weights within an int.
+const maxWeight = 1 << 20
+
+const (
+	// weightSteps is the highest weight that HAProxy accepts. Weights of pools that hash are stretched to it, because each
+	// unit of weight adds points to the ring, and few points distribute badly.
+	weightSteps = 256
+	// mostUnits is how many units of weight a pool that hashes has, or one for each member. Many points take HAProxy seconds
+	// and hundreds of MiB, while all others wait.
+	mostUnits = 1 << 14
+)
+
+var (
+	codes = regexp.MustCompile(`^[1-5][0-9]{2}(-[1-5][0-9]{2})?(,[1-5][0-9]{2}(-[1-5][0-9]{2})?)*$`)
+	path  = regexp.MustCompile(`^/[[:graph:]]*$`)
+)
+
+// backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without.
+func backendOf(u unit) (*backend, []error, error) {
+	mode, kind, sendProxy := modeOf(u.listener), modeOf(u.listener), ""
+	if u.listener != nil {
+		switch p := u.listener.Protocol; p {
+		case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
+		default:
+			return nil, nil, fmt.Errorf("protocol %q cannot be proxied", p)
+		}
+		switch version := u.listener.ProxyProtocol; version {
+		case "", cloudv1.ProxyProtocolNone:
+		case cloudv1.ProxyProtocolV1:
+			kind, sendProxy = kind+"-v1", " send-proxy"
+		case cloudv1.ProxyProtocolV2:
+			kind, sendProxy = kind+"-v2", " send-proxy-v2"
+		default:
+			return nil, nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
+		}
+	}
+	b := &backend{
+		unit: u, pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
+		Options: sendProxy,
+	}
+	switch u.pool.Algorithm {
+	case cloudv1.AlgorithmSourceIP:
+		b.Hash = true
+	case cloudv1.AlgorithmLeastConnections:
+		b.Least = true
+	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
+	default:
+		return nil, nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
+	}
+	if u.pool.Monitor != nil {
+		m, err := monitorOf(u.pool.Monitor)
+		if err != nil {
+			return nil, nil, fmt.Errorf("health monitor: %w", err)
+		}
+		b.Monitor, b.Connect = m, min(b.Connect, m.Limit)
+		b.Options += m.options()
+	}
+	faulty := b.addServers(u, sendProxy != "")
+	return b, faulty, nil
+}
+
+func monitorOf(m *config.Monitor) (*monitor, error) {
+	r := &monitor{
+		Port:     m.Port,
+		Interval: cmp.Or(limited(m.Interval), defaultInterval), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
+		Rise: cmp.Or(min(max(m.Rise, 0), maxChecks), defaultRise), Fall: cmp.Or(min(max(m.Fall, 0), maxChecks), defaultFall),
+	}
+	// HAProxy takes the time of the next check from the end of the last, so that timeouts add up. While a member changes
+	// its state, checks follow faster by what they lose.
+	if r.Transition = r.Interval; r.Fall > 1 {
+		r.Transition = (time.Duration(r.Fall-1)*r.Interval + slack - time.Duration(r.Fall)*r.Limit) / time.Duration(r.Fall-1)
+	}
+	r.Transition = min(max(r.Transition, shortestPause), r.Interval).Round(time.Millisecond)
+	switch m.Type {
+	case cloudv1.ProtocolTCP:
+		return r, nil
+	case cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
+	default:
+		return nil, fmt.Errorf("type %q is unknown", m.Type)
+	}
+	r.HTTP, r.TLS = true, m.Type == cloudv1.ProtocolHTTPS
+	if r.Path = cmp.Or(m.Path, "/"); len(r.Path) > maxPath || !path.MatchString(r.Path) {
+		return nil, fmt.Errorf("path %q must start with / and consist of printable ASCII characters without spaces", r.Path)
+	}
+	if r.Codes = cmp.Or(m.ExpectedCodes, defaultCodes); !codes.MatchString(r.Codes) {
+		return nil, fmt.Errorf("codes %q must be a list such as 200-299,404", r.Codes)
+	}
+	for part := range strings.SplitSeq(r.Codes, ",") {
+		if low, high, ok := strings.Cut(part, "-"); ok && low > high {
+			return nil, fmt.Errorf("codes %q must be in ascending order", part)
+		}
+	}
+	return r, nil
+}
+
+func (m *monitor) options() string {
+	o := fmt.Sprintf(" check inter %s fastinter %s rise %d fall %d on-marked-down shutdown-sessions",
+		milliseconds(m.Interval), milliseconds(m.Transition), m.Rise, m.Fall)
+	if m.TLS {
+		o += " check-ssl verify none"
+	}
+	return o
+}
+
+// addServers adds the members, and returns what is wrong with those that it leaves out.
+func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
+	highest := 1
+	for _, m := range u.pool.Members {
+		highest = max(highest, min(m.Weight, maxWeight))
+	}
+	steps := b.steps(highest)
+	names, ids := map[string]bool{}, map[uint32]bool{}
+	for _, m := range u.pool.Members {
+		port := m.Port
+		if port == 0 && u.listener == nil {
+			// The member is only checked.
+			port = u.pool.Monitor.Port
+		}
+		if !m.Address.IsValid() || m.Address.Zone() != "" || port == 0 {
+			faulty = append(faulty, fmt.Errorf("member %q has no address and port", m.Key))
+			continue
+		}
+		s := server{member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
+		s.Name = serverName(m.Key, s.Address)
+		if names[s.Name] {
+			faulty = append(faulty, fmt.Errorf("member %q is listed twice", m.Key))
+			continue
+		}
+		s.ID = serverID(s.Name, ids)
+		names[s.Name], ids[s.ID] = true, true
+		if b.Monitor != nil {
+			s.Options += fmt.Sprintf(" port %d", cmp.Or(b.Monitor.Port, port))
+			if sendsProxy && cmp.Or(b.Monitor.Port, port) == port {
+				s.Options += " check-send-proxy"
+			}
+		}
+		s.Weight = b.weight(m, highest, steps)
+		b.Servers = append(b.Servers, s)
+	}
+	return faulty
+}
+
+// steps returns the weight that HAProxy gets for a member with the highest weight, if weights are stretched. It changes by
+// powers of two, so that a client whose members come and go moves seldom.
+func (b *backend) steps(highest int) int {
+	steps := weightSteps
+	if !b.Hash {
+		return steps
+	}
+	for ; steps > 1; steps /= 2 {
+		units := 0
+		for _, m := range b.pool.Members {
+			units += stretched(m.Weight, highest, steps)
+		}
+		if units <= mostUnits {
+			break
+		}
+	}
+	return steps
+}
+
+// weight returns the weight that HAProxy gets for a member. A server of weight 0 keeps its connections and gets no new
+// ones.
+func (b *backend) weight(m config.Member, highest, steps int) int {
+	if m.Draining || m.Weight <= 0 {
+		return 0
+	}
+	if b.pool.Algorithm == cloudv1.AlgorithmRoundRobin {
+		return 1
+	}
+	if b.Hash || highest > weightSteps {
+		return stretched(m.Weight, highest, steps)
+	}
+	return m.Weight
+}
+
+func stretched(weight, highest, steps int) int {
+	return max(1, min(weight, maxWeight)*steps/highest)
+}

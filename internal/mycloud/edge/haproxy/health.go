@@ -1,0 +1,89 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/config"
+)
+
+// maxDetail is the longest detail that the cloud accepts.
+const maxDetail = 255
+
+var errNotApplied = errors.New("no configuration has been applied yet")
+
+// Health returns the states of the members of all pools, those without a health monitor included.
+func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
+	now, rows, err := e.current(ctx, statServers)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[place]stat, len(rows))
+	for _, row := range rows {
+		seen[place{row.get("pxname"), row.get("svname")}] = row
+	}
+	return healthOf(now.pools, now.plan.backends, seen), nil
+}
+
+func healthOf(pools []config.Pool, backends []backend, rows map[place]stat) []cloudv1.MemberHealth {
+	servers := map[config.PoolID]map[string]place{}
+	for i := range backends {
+		b := &backends[i]
+		if servers[b.pool.ID] != nil {
+			// Another kind of listener uses the pool too, and probes the same members.
+			continue
+		}
+		servers[b.pool.ID] = make(map[string]place, len(b.Servers))
+		for j := range b.Servers {
+			servers[b.pool.ID][b.Servers[j].member.Key] = place{b.Name, b.Servers[j].Name}
+		}
+	}
+	var health []cloudv1.MemberHealth
+	for i := range pools {
+		id := pools[i].ID
+		for _, m := range pools[i].Members {
+			h := cloudv1.MemberHealth{
+				LoadBalancerID: id.LoadBalancer, PoolKey: id.Key, Family: id.Family, MemberKey: m.Key,
+				State: cloudv1.OperatingOnline,
+			}
+			if pools[i].Monitor != nil {
+				h.State, h.Detail = stateOf(rows[servers[id][m.Key]])
+			}
+			if m.Draining && h.State != cloudv1.OperatingOffline {
+				h.State, h.Detail = cloudv1.OperatingDraining, ""
+			}
+			health = append(health, h)
+		}
+	}
+	return health
+}
+
+// stateOf returns the state that HAProxy shows for a server, and why it is offline.
+func stateOf(row stat) (state, detail string) {
+	switch status := row.get("status"); {
+	case strings.HasPrefix(status, "DOWN"):
+		return cloudv1.OperatingOffline, reason(row)
+	case row.get("check_status") == "" || strings.HasPrefix(row.get("check_status"), "* ") || row.get("check_status") == "INI":
+		return cloudv1.OperatingUnknown, ""
+	case strings.HasPrefix(status, "UP"), strings.HasPrefix(status, "NOLB"), strings.HasPrefix(status, "DRAIN"):
+		return cloudv1.OperatingOnline, ""
+	}
+	return cloudv1.OperatingUnknown, ""
+}
+
+// reason returns the result of the last check in one line.
+func reason(row stat) string {
+	parts := make([]string, 0, 3)
+	for _, part := range []string{strings.TrimPrefix(row.get("check_desc"), "* "), row.get("last_chk")} {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if code := row.get("check_code"); code != "" {
+		parts = append(parts, "status "+code)
+	}
+	text := strings.ToValidUTF8(strings.Join(parts, ": "), "")
+	return strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")
+}

@@ -1,0 +1,38 @@
+package haproxy
+
+import "quaymaster.dev/internal/mycloud/edge/config"
+
+// mostCommands is how many members of a load balancer may change in the running process. A command takes about a
+// millisecond, for which all others wait; a reload takes less time than so many.
+const mostCommands = 500
+
+// tooMany returns the load balancers of which so many members change that a reload is faster.
+func (e *Engine) tooMany() map[string]bool {
+	commands, found := map[string]int{}, map[string]bool{}
+	for _, u := range e.units {
+		if was, ok := e.accepted[u.key()]; ok {
+			id := u.loadBalancer()
+			if commands[id] += changed(was.pool.Members, u.pool.Members); commands[id] > mostCommands {
+				found[id] = true
+			}
+		}
+	}
+	return found
+}
+
+// changed returns how many members are in one list only.
+func changed(before, after []config.Member) int {
+	list := make(map[config.Member]bool, len(before))
+	for _, m := range before {
+		list[m] = true
+	}
+	n := 0
+	for _, m := range after {
+		if list[m] {
+			delete(list, m)
+		} else {
+			n++
+		}
+	}
+	return n + len(list)
+}

@@ -1,0 +1,153 @@
+// Package handler wraps what every request of the API goes through around its operations: ids and logs of requests,
+// authentication, rate limits and the state that clients have seen.
+package handler
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/failure"
+	"quaymaster.dev/internal/mycloud/server/store"
+)
+
+// Options holds the dependencies of a handler.
+type Options struct {
+	Store *store.Store
+	Clock clock.PassiveClock
+	// Tokens are the tokens of clients and edges.
+	Tokens *access.Tokens
+	Limits RateLimits
+	// Faults injects faults into requests; it may be nil.
+	Faults func(http.Handler) http.Handler
+	// Admin serves /admin/faults; it may be nil.
+	Admin  http.Handler
+	Logger *slog.Logger
+}
+
+// New returns the handler of operations and of HealthPath.
+func New(operations http.Handler, o Options) http.Handler {
+	h := limit(newLimiter(o.Clock, o.Limits), operations)
+	h = o.Tokens.Authenticate(h)
+	if o.Faults != nil {
+		h = o.Faults(h)
+	}
+	if o.Admin != nil {
+		h = o.admin(h)
+	}
+	// Injected faults look like what the cloud itself answers.
+	h = o.sameState(h)
+	h = health(h)
+	h = o.recoverPanics(h)
+	h = o.logRequests(h)
+	return identify(h)
+}
+
+// identify assigns every request an id, which the response repeats.
+func identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(cloudv1.HeaderRequestID)
+		if id == "" || len(id) > 128 {
+			id = rand.Text()
+			r.Header.Set(cloudv1.HeaderRequestID, id)
+		}
+		w.Header().Set(cloudv1.HeaderRequestID, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recorder records the status of a response.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader records the status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write records the status that it implies.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (o *Options) logRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w}
+		next.ServeHTTP(rec, r)
+		o.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.status,
+			"duration", time.Since(start), "requestID", r.Header.Get(cloudv1.HeaderRequestID))
+	})
+}
+
+// recoverPanics responds with 500 if a handler panics before it has responded.
+func (o *Options) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				o.panicked(w, r, p)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (o *Options) panicked(w http.ResponseWriter, r *http.Request, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	o.Logger.ErrorContext(r.Context(), "Panicked", "method", r.Method, "path", r.URL.Path,
+		"requestID", r.Header.Get(cloudv1.HeaderRequestID), "panic", p, "stack", string(debug.Stack()))
+	if rec, ok := w.(*recorder); ok && rec.status != 0 {
+		// A truncated response must not look like a complete one.
+		panic(http.ErrAbortHandler)
+	}
+	failure.Internal().Write(w, r)
+}
+
+// HealthPath is the path that needs no token.
+const HealthPath = "/healthz"
+
+func health(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != HealthPath {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+}
+
+// admin serves the endpoint of administrators, which is not part of the API.
+func (o *Options) admin(next http.Handler) http.Handler {
+	op := &huma.Operation{OperationID: "the administration of faults"}
+	access.Permit(access.Client)(op)
+	authenticated := o.Tokens.Authenticate(access.Authorize(op, o.Admin.ServeHTTP))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/admin/faults" {
+			authenticated.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,98 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quaymaster.dev/internal/rules/catalog/spec"
+)
+
+var ociFuncs = map[string]Func{
+	"oci-bandwidth": {
+		Help:     "The bandwidth is between 10 and 8192 Mbps, and at least that of another key.",
+		Optional: []string{"atLeast"},
+		Check:    ociBandwidth,
+	},
+	"oci-grpc": {
+		Help:  "GRPC requires a Secret for TLS, and TLS on every port.",
+		Check: ociGRPC,
+	},
+	"oci-ssl-config": {
+		Help:  "In the JSON, cipherSuiteName is a string and protocols is a list of strings.",
+		Check: ociSSLConfig,
+	},
+}
+
+// The range that the controller limits bandwidths to, in Mbps.
+const (
+	ociLeastBandwidth    = 10
+	ociGreatestBandwidth = 8192
+)
+
+func ociBandwidth(s Subject) string {
+	mbps := ociMbps(s.Value.Text)
+	if mbps < ociLeastBandwidth || mbps > ociGreatestBandwidth {
+		return fmt.Sprintf("be between %d and %d Mbps; the controller limits other values to this range",
+			ociLeastBandwidth, ociGreatestBandwidth)
+	}
+	key := s.With["atLeast"]
+	if key == "" {
+		return ""
+	}
+	if least, found := s.Other(key); found && !least.Absent && mbps < ociMbps(least.Text) {
+		return fmt.Sprintf("be at least that of %s, which is %s and is used instead", key, least.Text)
+	}
+	return ""
+}
+
+// ociMbps returns the number of a bandwidth that is valid for its type.
+func ociMbps(text string) int {
+	digits := strings.TrimRight(text, "Mmbps _")
+	mbps, err := strconv.Atoi(digits)
+	if errors.Is(err, strconv.ErrRange) {
+		return ociGreatestBandwidth + 1
+	}
+	must(err)
+	return mbps
+}
+
+const (
+	ociSSLPorts = "service.beta.kubernetes.io/oci-load-balancer-ssl-ports"
+	//nolint:gosec // the name of a key, not a secret
+	ociSecret = "service.beta.kubernetes.io/oci-load-balancer-tls-secret"
+)
+
+func ociGRPC(s Subject) string {
+	if s.Value.Text != "grpc" {
+		return ""
+	}
+	ports, known := s.Other(ociSSLPorts)
+	if !known && s.Service.Annotations[ociSSLPorts] != "" {
+		return ""
+	}
+	for _, port := range spec.Values(s.Service, "spec.ports.port") {
+		if !slices.Contains(ports.List, port) {
+			return fmt.Sprintf("be combined with TLS on every port for GRPC; %s does not contain port %s",
+				ociSSLPorts, port)
+		}
+	}
+	if secret, found := s.Other(ociSecret); !found || secret.Absent {
+		return "be combined with " + ociSecret + " for GRPC"
+	}
+	return ""
+}
+
+func ociSSLConfig(s Subject) string {
+	var config struct {
+		CipherSuiteName *string  `json:"cipherSuiteName"`
+		Protocols       []string `json:"protocols"`
+	}
+	if json.Unmarshal([]byte(s.Raw), &config) != nil {
+		return "have a string as cipherSuiteName and a list of strings as protocols"
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/check"
+	"quaymaster.dev/internal/rules/catalog/spec"
+)
+
+// Problems returns what is missing or wrong in the file of a catalog, for tests.
+func (d Document) Problems() []string {
+	p := &problems{names: map[string]bool{}}
+	p.requireTexts("the head", map[string]string{
+		"title": d.Title, "controller": d.Controller, "version": d.Version, "help": d.Help,
+	})
+	if len(d.Prefixes)+len(d.SharedPrefixes) == 0 && len(d.Annotations) > 0 {
+		p.add("the head lacks prefixes and sharedPrefixes")
+	}
+	for i := range d.Annotations {
+		for _, name := range d.Annotations[i].Names() {
+			if p.names[name] {
+				p.add("%s occurs twice", name)
+			}
+			p.names[name] = true
+		}
+	}
+	for i := range d.Annotations {
+		p.annotation(d, &d.Annotations[i])
+	}
+	for i := range d.Checks {
+		p.check(&d.Checks[i])
+	}
+	p.renamed(d)
+	conditions := slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also)
+	p.conditions("owns", conditions)
+	if d.Own && len(conditions) > 0 {
+		p.add("owns must not have conditions in the catalog of Quaymaster's own controller: only the class decides")
+	}
+	for _, left := range d.Left {
+		p.requireTexts("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
+	}
+	return p.found
+}
+
+// renamed reports ids that findings documents but nothing uses, and ids that findings does not document.
+func (p *problems) renamed(d Document) {
+	used := map[string]bool{}
+	for i := range d.Annotations {
+		a := &d.Annotations[i]
+		used[a.ChangeID] = true
+		for _, q := range a.Requires {
+			used[q.ID] = true
+		}
+		for _, c := range a.Checks {
+			used[c.ID] = true
+		}
+	}
+	delete(used, "")
+	for _, f := range d.Findings {
+		if p.requireTexts("finding "+f.ID, map[string]string{"help": f.Help}); !used[f.ID] {
+			p.add("no finding has the id %s", f.ID)
+		}
+		delete(used, f.ID)
+	}
+	for id := range used {
+		p.add("findings lacks %s", id)
+	}
+}
+
+type problems struct {
+	found []string
+	// names holds the names of annotations and their aliases.
+	names map[string]bool
+}
+
+func (p *problems) add(format string, args ...any) {
+	p.found = append(p.found, fmt.Sprintf(format, args...))
+}
+
+// requireTexts reports empty texts.
+func (p *problems) requireTexts(where string, texts map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.TrimSpace(texts[name]) == "" {
+			p.add("%s lacks %s", where, name)
+		}
+	}
+}
+
+func (p *problems) annotation(d Document, a *Annotation) {
+	p.requireTexts(a.Name, map[string]string{
+		"help": a.Help, "type": string(a.Type.Type), "onInvalid": string(a.OnInvalid),
+		"source": strings.Join(a.Source, ""),
+	})
+	p.outcome(a.Name, a.OnInvalid, a.OnChange, a.UnknownPort)
+	c := &Catalog{Head: d.Head}
+	if !c.concerns(a.Name) {
+		p.add("%s must have one of the prefixes", a.Name)
+	}
+	p.typ(a.Name, &a.Type)
+	for i := range a.Variants {
+		p.variant(a.Name, &a.Variants[i])
+	}
+	if a.Invalid == nil && !a.Written && !a.Free() {
+		p.add("%s lacks an invalid example", a.Name)
+	}
+	p.conditions(a.Name, a.ReadIf)
+	p.conditions(a.Name, a.DefaultIf)
+	for _, d := range a.Defaults {
+		p.conditions(a.Name, d.If)
+	}
+	for _, q := range a.Requires {
+		p.outcome(a.Name, q.OnBreach)
+		p.conditions(a.Name, slices.Concat(q.If, q.Any))
+		if len(q.Any) == 0 || q.OnBreach == "" {
+			p.add("%s has a requirement without any or onBreach", a.Name)
+		}
+	}
+	for i := range a.Checks {
+		p.call(a.Name, &a.Checks[i])
+	}
+}
+
+func (p *problems) variant(where string, v *Variant) {
+	p.requireTexts("a variant of "+where, map[string]string{
+		"type": string(v.Type.Type), "onInvalid": string(v.OnInvalid),
+	})
+	p.outcome(where, v.OnInvalid, v.OnChange)
+	p.typ(where, &v.Type)
+	if v.Invalid == nil && !v.Free() {
+		p.add("a variant of %s lacks an invalid example", where)
+	}
+	p.conditions(where, v.If)
+	if len(v.If) == 0 || slices.ContainsFunc(v.If, func(c Condition) bool { return c.Key != "" }) {
+		p.add("a variant of %s must have conditions, and only of fields", where)
+	}
+}
+
+func (p *problems) check(c *Check) {
+	p.requireTexts("check "+c.ID, map[string]string{
+		"id": c.ID, "help": c.Help, "at": c.At, "onBreach": string(c.OnBreach), "remedy": c.Remedy,
+		"source": strings.Join(c.Source, ""),
+	})
+	p.outcome("check "+c.ID, c.OnBreach)
+	p.conditions("check "+c.ID, slices.Concat(c.If, c.Any))
+	if (len(c.Any) == 0) == (c.Call == nil) {
+		p.add("check %s must have either any or call", c.ID)
+	}
+	if c.Call != nil {
+		p.call("check "+c.ID, c.Call)
+	}
+	if !spec.Has(c.At) && !p.names[c.At] {
+		p.add("check %s is at %s, which is neither a field nor a key", c.ID, c.At)
+	}
+}
+
+func (p *problems) conditions(where string, list []Condition) {
+	for _, c := range list {
+		isField := spec.Has(c.Field)
+		switch {
+		case (c.Key == "") == (c.Field == ""):
+			p.add("%s has a condition without or with both key and field", where)
+		case c.Field != "" && !isField:
+			p.add("%s has a condition on an unknown field %s", where, c.Field)
+		case c.Key != "" && !p.names[c.Key]:
+			p.add("%s has a condition on an unknown key %s", where, c.Key)
+		case c.Set == nil && !c.ComparesValues():
+			p.add("%s has a condition that tests nothing", where)
+		}
+	}
+}
+
+func (p *problems) outcome(where string, outcomes ...Outcome) {
+	for _, o := range outcomes {
+		if !slices.Contains([]Outcome{"", Refused, Misread, Ignored}, o) {
+			p.add("%s has an unknown outcome %q", where, o)
+		}
+	}
+}
+
+func (p *problems) call(where string, c *Call) {
+	f, known := check.Lookup(c.Name)
+	if !known {
+		p.add("%s names a function %q that does not exist", where, c.Name)
+		return
+	}
+	p.outcome(where, c.OnBreach)
+	for _, arg := range f.Args {
+		if c.With[arg] == "" {
+			p.add("%s lacks the argument %s of %s", where, arg, c.Name)
+		}
+	}
+	for _, arg := range slices.Sorted(maps.Keys(c.With)) {
+		if !slices.Contains(slices.Concat(f.Args, f.Optional), arg) {
+			p.add("%s passes %s an unknown argument %s", where, c.Name, arg)
+		}
+		if arg == "field" && !spec.Has(c.With[arg]) {
+			p.add("%s passes %s an unknown field %s", where, c.Name, c.With[arg])
+		}
+		if arg == "key" && !p.names[c.With[arg]] {
+			p.add("%s passes %s an unknown key %s", where, c.Name, c.With[arg])
+		}
+	}
+}
+
+func (p *problems) typ(where string, t *annotation.Type) {
+	for _, problem := range t.Problems() {
+		p.add("%s %s", where, problem)
+	}
+}

@@ -1,0 +1,225 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// Options select and configure catalogs.
+type Options struct {
+	// Catalogs are the names of the catalogs.
+	Catalogs []string
+	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
+	Class string
+	// ClassOnly means that it does not serve Services without a class.
+	ClassOnly bool
+	// UnknownKeys is the severity of unknown keys by catalog. "" sets it for all other catalogs; the default is Error.
+	// Unknown keys of Quaymaster's own controller are always errors.
+	UnknownKeys map[string]finding.Severity
+	// OnParse is called with each key whose value is parsed, if it is not nil.
+	OnParse func(key string)
+}
+
+// Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
+type Set struct {
+	catalogs []*Catalog
+	// others are catalogs of which only the aliases are known.
+	others []*Catalog
+	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
+	domains map[string]bool
+	class   string
+	// classOnly is Options.ClassOnly.
+	classOnly bool
+	unknown   map[string]finding.Severity
+	onParse   func(key string)
+}
+
+// NewSet selects catalogs. It fails if one does not exist.
+func NewSet(o Options) (Set, error) {
+	for _, name := range o.Catalogs {
+		if _, found := Find(name); !found {
+			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s",
+				name, strings.Join(Names(), ", "), didYouMean(name, Names()))
+		}
+	}
+	return Set{class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
+}
+
+// didYouMean returns a suggestion to append to an error about an unknown name, or the empty string.
+func didYouMean(name string, known []string) string {
+	if nearest, near := annotation.Suggest(name, known); near {
+		return fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return ""
+}
+
+// With returns a set of other catalogs with the same options. It ignores unknown names.
+func (s Set) With(names []string) Set {
+	other := s
+	other.catalogs = nil
+	for _, name := range names {
+		if c, found := Find(name); found && !slices.Contains(other.catalogs, c) {
+			other.catalogs = append(other.catalogs, c)
+		}
+	}
+	other.domains = domains(other.catalogs)
+	return other
+}
+
+// Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
+// loadBalancerClass.
+func Detect(svc *corev1.Service) []string {
+	var names []string
+	for _, name := range Names() {
+		c := heads()[name]
+		class := svc.Spec.LoadBalancerClass
+		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(class)
+		for key := range svc.Annotations {
+			claimed = claimed || c.claims(key)
+		}
+		if claimed {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them
+// accepts. refused is false if no catalog knows the key.
+func Refuses(key, value string) (expected string, refused bool) {
+	for _, name := range Names() {
+		c := heads()[name]
+		if !c.concerns(key) {
+			continue
+		}
+		e, _, found := c.contents().find(key)
+		if !found {
+			continue
+		}
+		if _, err := e.Parse(value); err == nil {
+			return "", false
+		}
+		expected, refused = e.Expected(), true
+	}
+	return expected, refused
+}
+
+// ownCatalogs returns the catalogs of Quaymaster's own controller.
+var ownCatalogs = sync.OnceValue(func() []*Catalog {
+	var own []*Catalog
+	for _, name := range Names() {
+		if c := heads()[name]; c.Own {
+			own = append(own, c)
+		}
+	}
+	return own
+})
+
+// OwnCatalog returns the catalog of Quaymaster's own controller that the prefix of a key belongs to.
+func OwnCatalog(key string) (*Catalog, bool) {
+	for _, c := range ownCatalogs() {
+		if hasPrefix(key, c.Prefixes) {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// Validate validates a Service by the catalogs whose controllers own it. Each error names at most one listener, so that
+// errors of an update can be compared with those of the old Service.
+func (p *Parsed) Validate() []finding.Finding {
+	if !p.LoadBalancer() {
+		return nil
+	}
+	var findings []finding.Finding
+	for _, v := range p.views {
+		if v.owned {
+			findings = append(findings, v.validate()...)
+		}
+	}
+	return append(findings, p.unread()...)
+}
+
+// Changes reports the immutable values that an update changes.
+func (p *Parsed) Changes(old *Parsed) []finding.Finding {
+	if !p.LoadBalancer() || !old.LoadBalancer() {
+		return nil
+	}
+	var findings []finding.Finding
+	for _, v := range p.views {
+		if was := old.View(v.catalog.Name); v.owned && was != nil {
+			findings = append(findings, v.changes(was)...)
+		}
+	}
+	return findings
+}
+
+func (s Set) severity(c *Catalog) finding.Severity {
+	if c.Own {
+		return finding.Error
+	}
+	for _, name := range []string{c.Name, ""} {
+		if severity, set := s.unknown[name]; set {
+			return severity
+		}
+	}
+	return finding.Error
+}
+
+// WrittenDefaults returns the built-in defaults that admission writes into a Service that lacks them: those that users
+// should see and may want to change.
+func (p *Parsed) WrittenDefaults() map[string]string {
+	defaults := map[string]string{}
+	for _, v := range p.views {
+		if !v.owned || !v.catalog.Own {
+			continue
+		}
+		for _, e := range v.entries {
+			if _, set := p.Service.Annotations[e.Name]; e.WriteDefault && !set {
+				defaults[e.Name] = e.Default
+			}
+		}
+	}
+	return defaults
+}
+
+// Sets reports whether the Service has an annotation with the key.
+func (p *Parsed) Sets(key string) bool {
+	_, set := p.Service.Annotations[key]
+	return set
+}
+
+// ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
+func (p *Parsed) ReadByOwn(key string) bool {
+	return slices.ContainsFunc(p.views, func(v *View) bool {
+		return v.owned && v.catalog.Own && v.catalog.readsKey(key)
+	})
+}
+
+// Own returns the set of only the catalogs of Quaymaster's own controller. class is the loadBalancerClass that it
+// serves; with defaultClass, it also serves Services without one.
+func Own(class string, defaultClass bool) Set {
+	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class, classOnly: !defaultClass}
+}
+
+// domains returns the parts before the slash of every key that may belong to one of the catalogs.
+func domains(catalogs []*Catalog) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range catalogs {
+		for domain := range c.contents().domains {
+			all[domain] = true
+		}
+		for _, prefix := range slices.Concat(c.Prefixes, c.SharedPrefixes) {
+			domain, _, _ := strings.Cut(prefix, "/")
+			all[domain] = true
+		}
+	}
+	return all
+}

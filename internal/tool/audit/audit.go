@@ -1,0 +1,170 @@
+// Package audit validates the objects of a cluster with the checks of admission. It is read-only.
+package audit
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/volume"
+	"quaymaster.dev/internal/tool/lint"
+	"quaymaster.dev/internal/tool/report"
+)
+
+// Options holds the dependencies and settings of an audit.
+type Options struct {
+	API kubernetes.Interface
+	// Objects is used to read the policies.
+	Objects dynamic.Interface
+	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
+	Namespace string
+	// Catalogs, Class, ClassOnly and UnknownKeys are as in lint.ReviewerOptions.
+	Catalogs    []string
+	Class       string
+	ClassOnly   bool
+	UnknownKeys map[string]finding.Severity
+	// Selector selects the namespaces whose Services are audited; nil for all.
+	Selector labels.Selector
+	// ServicesOnly means that no other objects are audited.
+	ServicesOnly bool
+	// OnInvalid, unless nil, is called with each object that has errors.
+	OnInvalid func(of corev1.ObjectReference, errs []finding.Finding)
+	// OnProgress, unless nil, is called with the number of objects of a resource read so far.
+	OnProgress func(resource string, seen int)
+}
+
+// Report is the result of an audit.
+type Report struct {
+	// Results holds the objects with findings, in the order of the API server.
+	Results []report.Result
+	// Checked is the number of objects validated.
+	Checked int
+}
+
+// Run validates every object. It fails if anything could not be read, because the report would be incomplete.
+func Run(ctx context.Context, o Options) (Report, error) {
+	a := &audit{Options: o}
+	steps := []func(context.Context) error{a.services, a.volumes, a.claims}
+	if o.ServicesOnly {
+		steps = steps[:1]
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return Report{}, err
+		}
+	}
+	return a.Report, nil
+}
+
+type audit struct {
+	Options
+	Report
+}
+
+// services validates Services with the current policies and namespaces.
+func (a *audit) services(ctx context.Context) error {
+	namespaces, err := a.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	policies, err := a.policies(ctx)
+	if err != nil {
+		return err
+	}
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{
+		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: namespaces,
+		UnknownKeys: a.UnknownKeys,
+	})
+	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&
+			(a.Selector == nil || a.Selector.Matches(labels.Set(namespaces[svc.Namespace]))) {
+			a.add("Service", svc.ObjectMeta, reviewer.Stored(svc))
+		}
+	})
+}
+
+// volumes validates PersistentVolumes as far as possible without the cloud.
+func (a *audit) volumes(ctx context.Context) error {
+	if a.Namespace != "" {
+		return nil
+	}
+	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List,
+		func(pv *corev1.PersistentVolume) {
+			if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
+				var findings []finding.Finding
+				if zones, ok := volume.Trusted(pv); ok {
+					findings = volume.ApplyZones(pv, zones).Findings
+				}
+				a.add("PersistentVolume", pv.ObjectMeta, findings)
+			}
+		})
+}
+
+func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, error) {
+	known := map[string]map[string]string{}
+	if a.Namespace != "" {
+		namespace, err := a.API.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
+		if err != nil {
+			return nil, unread(err, "get", "namespaces")
+		}
+		known[namespace.Name] = namespace.Labels
+		return known, nil
+	}
+	err := each(ctx, a, "namespaces", a.API.CoreV1().Namespaces().List, func(namespace *corev1.Namespace) {
+		known[namespace.Name] = namespace.Labels
+	})
+	return known, err
+}
+
+func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Finding) {
+	a.Checked++
+	if shown := report.Findings(findings); len(shown) > 0 {
+		a.Results = append(a.Results, report.Result{
+			Object: report.Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}, Findings: shown,
+		})
+	}
+	if errs := finding.Errors(findings); len(errs) > 0 && a.OnInvalid != nil {
+		a.OnInvalid(corev1.ObjectReference{
+			APIVersion: "v1", Kind: kind, Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
+			ResourceVersion: meta.ResourceVersion,
+		}, errs)
+	}
+}
+
+// claims validates the claims that request more storage than they have: only for these expansions can the conditions
+// still be checked.
+func (a *audit) claims(ctx context.Context) error {
+	classes := map[string]*storagev1.StorageClass{}
+	err := each(ctx, a, "storageclasses.storage.k8s.io", a.API.StorageV1().StorageClasses().List,
+		func(class *storagev1.StorageClass) {
+			classes[class.Name] = class
+		})
+	if err != nil {
+		return err
+	}
+	return each(ctx, a, "persistentvolumeclaims", a.API.CoreV1().PersistentVolumeClaims(a.Namespace).List,
+		func(pvc *corev1.PersistentVolumeClaim) {
+			if pvc.DeletionTimestamp == nil {
+				a.add("PersistentVolumeClaim", pvc.ObjectMeta, growing(pvc, classes))
+			}
+		})
+}
+
+func growing(pvc *corev1.PersistentVolumeClaim, classes map[string]*storagev1.StorageClass) []finding.Finding {
+	had := pvc.DeepCopy()
+	had.Spec.Resources.Requests = pvc.Status.Capacity
+	if pvc.Status.Phase != corev1.ClaimBound || !volume.Grows(had, pvc) {
+		return nil
+	}
+	findings := volume.ExplainClaim(had, pvc)
+	if name := volume.ClassOf(pvc); name != "" {
+		findings = append(findings, volume.ExplainClass(pvc, classes[name])...)
+	}
+	return findings
+}

@@ -1,0 +1,358 @@
+package export
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// check is one validation of a Service.
+type check struct {
+	subject  subject
+	severity finding.Severity
+	// holds returns the expression in a scope.
+	holds func(s scope) (string, error)
+	// key is the annotation that it validates, and unless the name that takes precedence over it if it is an alias.
+	key, unless string
+	field       string
+	message     string
+	id          string
+}
+
+// subject is what a check validates.
+type subject int
+
+const (
+	// aService is a Service as a whole.
+	aService subject = iota
+	// aCombination is a key together with other keys or fields, so that it may become invalid although it is unchanged.
+	aCombination
+	// aValue is the value of a key.
+	aValue
+	// everyKey is every key k, to find those of a family and unknown ones.
+	everyKey
+)
+
+// vendor converts a catalog to checks. unsaid lists the findings that it cannot express.
+type vendor struct {
+	catalog  *catalog.Catalog
+	document catalog.Document
+	entries  entries
+	checks   []check
+	unsaid   []Unsaid
+}
+
+func newVendor(c *catalog.Catalog) *vendor {
+	d := c.Document()
+	v := &vendor{catalog: c, document: d, entries: entries{}}
+	for i := range d.Annotations {
+		v.entries[d.Annotations[i].Name] = &d.Annotations[i]
+	}
+	v.unknownKeys()
+	for i := range d.Annotations {
+		v.annotation(&d.Annotations[i])
+	}
+	for i := range d.Checks {
+		v.serviceCheck(&d.Checks[i])
+	}
+	return v
+}
+
+// add adds a check, or lists its finding as unsaid if there is no expression for it.
+func (v *vendor) add(c check) {
+	c.id = v.catalog.ID(c.id)
+	if _, err := c.holds(inPolicy.after); err != nil {
+		v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: c.id, Field: c.field, Why: err.Error()})
+		return
+	}
+	v.checks = append(v.checks, c)
+}
+
+// omit lists a finding as unsaid.
+func (v *vendor) omit(id, field, why string) {
+	u := Unsaid{Catalog: v.document.Name, Finding: v.catalog.ID(id), Field: field, Why: why}
+	// Several requirements of a key may share an id.
+	if !slices.Contains(v.unsaid, u) {
+		v.unsaid = append(v.unsaid, u)
+	}
+}
+
+// path returns the path of a key or field. Parts in braces differ from port to port.
+func (v *vendor) path(at string) string {
+	if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort {
+		return "spec.ports[{index}]." + name
+	}
+	if a := v.entries[at]; a != nil && a.PortForm {
+		at += "{.port}"
+	}
+	return catalog.Path(at)
+}
+
+// unknownKeys checks for unknown keys under the catalog's own prefixes. Under shared prefixes, CEL cannot recognise
+// typos.
+func (v *vendor) unknownKeys() {
+	var known, patterns []string
+	for _, a := range v.document.Annotations {
+		for _, name := range a.Names() {
+			if strings.Contains(name, "{") {
+				patterns = append(patterns, catalog.KeyPattern(name))
+			} else {
+				known = append(known, name)
+			}
+		}
+		if a.PortForm {
+			patterns = append(patterns, regexp.QuoteMeta(a.Name)+`\.[^.]+`)
+		}
+	}
+	for _, name := range v.document.Elsewhere {
+		if prefix, ok := strings.CutSuffix(name, "*"); ok {
+			patterns = append(patterns, regexp.QuoteMeta(prefix)+".*")
+		} else {
+			known = append(known, name)
+		}
+	}
+	for _, prefix := range v.document.Prefixes {
+		v.add(check{
+			id: "unknown-key", severity: finding.Error, subject: everyKey, field: "metadata.annotations",
+			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
+			holds: func(scope) (string, error) {
+				ok := in("k", known)
+				if len(patterns) > 0 {
+					ok += " || " + matches("k", strings.Join(patterns, "|"))
+				}
+				return "k.startsWith(" + quote(prefix) + ") ? " + ok + " : true", nil
+			},
+		})
+	}
+	v.portForms()
+	if len(v.document.SharedPrefixes) > 0 {
+		v.omit("unknown-key", "metadata.annotations",
+			"other controllers also have keys under "+strings.Join(v.document.SharedPrefixes, " and "))
+	}
+}
+
+// portForms checks the ports in forms for ports. The check of unknown keys covers suffixes of keys without such a form.
+func (v *vendor) portForms() {
+	var withForm, patterns []string
+	for _, a := range v.document.Annotations {
+		if a.PortForm {
+			withForm = append(withForm, a.Name)
+			patterns = append(patterns, regexp.QuoteMeta(a.Name))
+		}
+	}
+	if len(withForm) == 0 {
+		return
+	}
+	v.add(check{
+		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", subject: everyKey,
+		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
+		holds: func(scope) (string, error) {
+			return in("k", withForm) + " || !" + matches("k", "("+strings.Join(patterns, "|")+`)\.[^.]+`) +
+				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || " +
+				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))", nil
+		},
+	})
+	v.omit("ambiguous-port", "metadata.annotations", "it compares two keys for one port")
+}
+
+func (v *vendor) annotation(a *catalog.Annotation) {
+	if a.Written {
+		return
+	}
+	for _, name := range a.Names() {
+		unless := ""
+		if name != a.Name {
+			unless = a.Name
+		}
+		field := "metadata.annotations[" + name + "]"
+		family := strings.Contains(name, "{")
+		if family || a.PortForm {
+			v.family(a, name)
+		}
+		if family {
+			continue
+		}
+		for _, one := range kinds(a) {
+			v.add(check{
+				id: "invalid-value", severity: one.severity(a), subject: aValue, key: name, unless: unless,
+				field: field, message: one.message(a),
+				holds: v.ifRead(a, func(s scope) (string, error) {
+					return v.entries.ofKind(one, s, s.at(name))
+				}),
+			})
+		}
+		if a.PortForm {
+			continue
+		}
+		if len(a.ReadIf) > 0 {
+			v.add(check{
+				id: "requirement", severity: finding.Warning, subject: aCombination, key: name, unless: unless,
+				field: field, message: "has no effect: " + catalog.RequirementText(a.ReadIf),
+				holds: func(s scope) (string, error) { return v.entries.reads(a, s) },
+			})
+		}
+		for _, q := range a.Requires {
+			v.requirement(a, name, unless, q)
+		}
+		for _, c := range a.Checks {
+			v.omit(cmp.Or(c.ID, "invalid-value"), field, "the check "+c.Name+" is not implemented in CEL")
+		}
+	}
+	if a.OnChange != "" {
+		v.omit(cmp.Or(a.ChangeID, "changed"), "metadata.annotations["+a.Name+"]", "changes are not compared")
+	}
+}
+
+// ifRead limits an expression to Services on which a key is read.
+func (v *vendor) ifRead(a *catalog.Annotation, holds func(s scope) (string, error)) func(s scope) (string, error) {
+	return func(s scope) (string, error) {
+		expression, err := holds(s)
+		if err != nil {
+			return "", err
+		}
+		read, err := v.entries.reads(a, s)
+		if err != nil {
+			return "", err
+		}
+		return or(not(read), "("+expression+")"), nil
+	}
+}
+
+// reads returns an expression that is true unless the controller is known not to read a key on the Service.
+func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
+	all := "true"
+	for _, c := range a.ReadIf {
+		may, err := e.mayHold([]catalog.Condition{c}, s)
+		if err != nil {
+			return "", err
+		}
+		all = and(all, "("+may+")")
+	}
+	return all, nil
+}
+
+// belongs returns an expression that is true if k belongs to a family, or is the form of a key for a port.
+func belongs(a *catalog.Annotation, name string) string {
+	if a.PortForm {
+		return "k.startsWith(" + quote(name+".") + ")"
+	}
+	literal, _, _ := strings.Cut(name, "{")
+	return "k.startsWith(" + quote(literal) + ") && " + matches("k", catalog.KeyPattern(name))
+}
+
+// family validates the values of all keys of a family, or of the forms of a key for ports.
+func (v *vendor) family(a *catalog.Annotation, name string) {
+	for _, one := range kinds(a) {
+		v.add(check{
+			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
+			message: "metadata.annotations[" + name + "]: " + one.message(a),
+			holds: func(s scope) (string, error) {
+				valid, err := v.entries.ofKind(one, s, s.annotations+"[k]")
+				if err != nil {
+					return "", err
+				}
+				read, err := v.entries.reads(a, s)
+				if err != nil {
+					return "", err
+				}
+				return belongs(a, name) + " ? " + or(not(read), "("+valid+")") + " : true", nil
+			},
+		})
+	}
+	field := v.path(name)
+	for _, q := range a.Requires {
+		v.omit(cmp.Or(q.ID, "requirement"), field, "it depends on several keys or ports")
+	}
+	if len(a.Checks) > 0 {
+		v.omit(cmp.Or(a.Checks[0].ID, "invalid-value"), field,
+			"the check "+a.Checks[0].Name+" is not implemented in CEL")
+	}
+	if strings.Contains(name, "{port") {
+		v.omit("unknown-port", field, "ports in keys are not compared with those of the Service")
+	}
+}
+
+func (v *vendor) requirement(a *catalog.Annotation, name, unless string, q catalog.Requirement) {
+	field := "metadata.annotations[" + name + "]"
+	message := q.Text()
+	if q.Remedy != "" {
+		message += "; " + q.Remedy
+	}
+	why := ""
+	switch {
+	case len(a.Variants) > 0:
+		why = "the type of the key depends on the Service"
+	case q.SomePort:
+		why = "it depends on several keys or ports"
+	}
+	if why != "" {
+		v.omit(cmp.Or(q.ID, "requirement"), field, why)
+		return
+	}
+	v.add(check{
+		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), subject: aCombination, key: name, unless: unless,
+		field: field, message: message,
+		holds: v.ifRead(a, func(s scope) (string, error) {
+			applies, err := typeExpression(&a.Type, s.at(name))
+			if err != nil {
+				return "", err
+			}
+			if a.Empty == annotation.Absent {
+				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
+			}
+			if q.Values != nil {
+				hasValue, err := present(catalog.Condition{Is: q.Values}, a, s.at(name))
+				if err != nil {
+					return "", err
+				}
+				applies = and("("+applies+")", hasValue)
+			}
+			return v.entries.implies(applies, q.If, q.Any, s)
+		}),
+	})
+}
+
+// implies returns an expression that is false if applies is true, all conditions hold, and none of the required ones
+// does, and the values of all of them are valid.
+func (e entries) implies(applies string, conditions, required []catalog.Condition, s scope) (string, error) {
+	var parts []string
+	for _, list := range [][]catalog.Condition{conditions, required} {
+		readable, err := e.readable(list, s)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, readable)
+	}
+	holds, err := e.allOf(conditions, s)
+	if err != nil {
+		return "", err
+	}
+	met, err := e.anyOf(required, s)
+	if err != nil {
+		return "", err
+	}
+	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), met), nil
+}
+
+// serviceCheck converts a check of the Service as a whole.
+func (v *vendor) serviceCheck(c *catalog.Check) {
+	field := catalog.Path(c.At)
+	if c.Call != nil {
+		// The field depends on the problem that the function reports.
+		v.omit(c.ID, "", "the check "+c.Call.Name+" is not implemented in CEL")
+		return
+	}
+	if c.EachPort && (len(c.If) > 0 || len(c.Any) != 1 || c.Any[0].Not == nil) {
+		v.omit(c.ID, v.path(c.At), "it validates each port separately")
+		return
+	}
+	v.add(check{
+		id: c.ID, severity: c.OnBreach.Severity(), field: field, message: field + ": " + c.Text() + "; " + c.Remedy,
+		holds: func(s scope) (string, error) { return v.entries.implies("true", c.If, c.Any, s) },
+	})
+}

@@ -1,0 +1,98 @@
+package lint
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/internal/tool/report"
+)
+
+// ReviewerOptions configure a Reviewer.
+type ReviewerOptions struct {
+	// Catalogs are the names of existing catalogs; nil to detect those that each Service is probably written for.
+	Catalogs []string
+	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
+	Class string
+	// ClassOnly means that it does not serve Services without one.
+	ClassOnly bool
+	// UnknownKeys is as in catalog.Options.
+	UnknownKeys map[string]finding.Severity
+	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
+	Policies   []*policy.Policy
+	Namespaces map[string]map[string]string
+}
+
+// Reviewer reviews Services as admission does. Services must have a namespace.
+type Reviewer struct{ o ReviewerOptions }
+
+// NewReviewer returns a Reviewer.
+func NewReviewer(o ReviewerOptions) *Reviewer { return &Reviewer{o: o} }
+
+// Findings returns the findings of admission if a Service is created, with all defaults that admission writes.
+func (r *Reviewer) Findings(svc *corev1.Service) []finding.Finding {
+	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Preview(svc, r.applicable(svc))
+}
+
+// Stored returns the findings about a Service of a cluster, to which admission adds no defaults any more.
+func (r *Reviewer) Stored(svc *corev1.Service) []finding.Finding {
+	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Stored(svc, r.applicable(svc))
+}
+
+// Defaults returns the annotations that admission would add, sorted by key.
+func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
+	added := r.by(r.catalogs(svc, true)).Defaults(svc, r.applicable(svc))
+	origins := policy.Origins(added)
+	delete(added, policy.AnnotationDefaulted) // each default names its origin
+	var defaults []report.Default
+	for _, key := range slices.Sorted(maps.Keys(added)) {
+		d := report.Default{Key: key, Value: added[key], Policy: origins[key]}
+		if d.Policy == policy.BuiltIn {
+			d.Policy = ""
+		}
+		defaults = append(defaults, d)
+	}
+	return defaults
+}
+
+func (r *Reviewer) by(catalogs []string) review.Reviewer {
+	reviewer, err := review.New(catalog.Options{
+		Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly, UnknownKeys: r.o.UnknownKeys,
+	})
+	if err != nil {
+		panic(err) // flags with unknown catalogs are rejected before
+	}
+	return reviewer
+}
+
+// catalogs returns the selected catalogs or, without any, those that the Service is probably written for. admission is
+// true for users who run Quaymaster's admission, such as those who pass policies: a Service that no other controller
+// claims then belongs to Quaymaster's own.
+func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
+	if r.o.Catalogs != nil {
+		return r.o.Catalogs
+	}
+	names := catalog.Detect(svc)
+	class := svc.Spec.LoadBalancerClass
+	if class != nil && *class == r.o.Class || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
+		names = append(names, loadbalancer.Catalog)
+	}
+	return names
+}
+
+func (r *Reviewer) applicable(svc *corev1.Service) []*policy.Policy {
+	return policy.Applicable(r.o.Policies, svc.Namespace, Labels(r.o.Namespaces, svc.Namespace))
+}
+
+// Labels returns the labels of a namespace, which may be unknown. The API server labels every namespace with its name.
+func Labels(namespaces map[string]map[string]string, name string) map[string]string {
+	labels := map[string]string{corev1.LabelMetadataName: name}
+	maps.Copy(labels, namespaces[name])
+	return labels
+}

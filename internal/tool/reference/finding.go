@@ -1,0 +1,60 @@
+package reference
+
+import (
+	"fmt"
+	"slices"
+
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// findingsPage is the page with the findings that do not belong to a catalog.
+const findingsPage = "docs/reference/findings.md"
+
+// Finding describes a finding's id.
+type Finding struct {
+	ID       string           `json:"id"`
+	Severity finding.Severity `json:"severity"`
+	About    string           `json:"about"`
+	Help     string           `json:"help"`
+	// Page is the path of the page that documents the finding, from the root of the repository, with the anchor.
+	Page string `json:"page"`
+}
+
+// Findings returns all findings.
+func Findings() []Finding { return findings(func(*catalog.Catalog) bool { return true }) }
+
+// FindFinding returns the finding with an id. It loads only catalogs that the id may belong to.
+func FindFinding(id string) (f Finding, found bool) {
+	all := findings(func(c *catalog.Catalog) bool { return c.OwnsID(id) })
+	at := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
+	if at < 0 {
+		return Finding{}, false
+	}
+	return all[at], true
+}
+
+// findings returns the findings of all chapters, and of the wanted catalogs.
+func findings(wanted func(*catalog.Catalog) bool) []Finding {
+	var all []Finding
+	add := func(about string, docs []finding.Doc, page string) {
+		for _, d := range docs {
+			all = append(all, Finding{ID: d.ID, Severity: d.Severity, About: about, Help: d.Help, Page: page + "#" + d.ID})
+		}
+	}
+	for _, chapter := range finding.Docs().Chapters {
+		add(chapter.Title, chapter.Findings, findingsPage)
+	}
+	for _, name := range catalog.Names() {
+		if c, _ := catalog.Find(name); wanted(c) {
+			add("Services of type LoadBalancer of "+c.Title, c.Docs(), "docs/reference/"+PageFile(c))
+		}
+	}
+	return all
+}
+
+// Text formats the finding for a terminal.
+func (f Finding) Text() string {
+	return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n%s\n  %-10s %s\n",
+		f.ID, f.Severity, f.About, paragraph(f.Help), "page", f.Page)
+}

@@ -1,0 +1,101 @@
+package reference
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/rules/catalog"
+)
+
+// outcomes describes what controllers do with mistakes.
+var outcomes = map[catalog.Outcome]string{
+	catalog.Refused: "refused by the controller or its cloud",
+	catalog.Misread: "silently misread, with harm",
+	catalog.Ignored: "silently ignored",
+}
+
+// sentences describes the effect of an invalid value, and the other keys and fields that the annotation depends on.
+func sentences(a *catalog.Annotation) []string {
+	all := []string{"An invalid value is " + outcome(a.OnInvalid, a.Consequence) + "."}
+	for i := range a.Variants {
+		all = append(all, variant(a, &a.Variants[i]))
+	}
+	if len(a.ReadIf) > 0 {
+		var conditions []string
+		for _, c := range a.ReadIf {
+			conditions = append(conditions, with(c))
+		}
+		all = append(all, "It is read only "+strings.Join(conditions, " and ")+".")
+	}
+	for _, q := range a.Requires {
+		// Two requirements may differ only in their conditions.
+		if text := requirement(q); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	if a.AliasesDeprecated {
+		all = append(all, "Its aliases are deprecated.")
+	}
+	if a.WriteDefault {
+		all = append(all, "Admission writes the default into Services.")
+	}
+	return all
+}
+
+// change describes the effect of a change; empty if the value may change.
+func change(a *catalog.Annotation) string {
+	switch {
+	case a.OnChange == "":
+		return ""
+	case a.Immutable:
+		return "It is immutable: the value, even a default one, must not change once the Service is a load balancer."
+	}
+	return changed(a.OnChange)
+}
+
+func changed(o catalog.Outcome) string {
+	if o == "" {
+		return ""
+	}
+	return "A change while there is a load balancer is " + outcomes[o] + "."
+}
+
+func outcome(o catalog.Outcome, consequence string) string {
+	if consequence == "" {
+		return outcomes[o]
+	}
+	return outcomes[o] + ": " + consequence
+}
+
+func variant(a *catalog.Annotation, v *catalog.Variant) string {
+	text := fmt.Sprintf("With %s, it must be %s; an invalid value is %s.",
+		catalog.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
+	switch {
+	case v.OnChange == a.OnChange:
+	case v.OnChange == "":
+		text += " It may change."
+	default:
+		text += " " + changed(v.OnChange)
+	}
+	return text
+}
+
+func requirement(q catalog.Requirement) string {
+	// Other messages describe the annotation rather than the values.
+	subject := "It"
+	ofValues := q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")
+	if len(q.Values) > 0 && ofValues {
+		subject = strings.Join(q.Values, " or ")
+	}
+	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
+}
+
+// with describes a condition that something depends on: "with X", or "without X".
+func with(c catalog.Condition) string {
+	text := catalog.Describe([]catalog.Condition{c}, nil)
+	if rest, not := strings.CutPrefix(text, "no "); not {
+		return "without " + rest
+	}
+	return "with " + text
+}

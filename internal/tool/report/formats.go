@@ -1,0 +1,118 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// Terminal escape sequences.
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+	cyan   = "\x1b[36m"
+	plain  = "\x1b[0m"
+)
+
+// Text writes one line per finding. With colour, which is for terminals, it also shows the line of the source.
+func Text(w io.Writer, results []Result, colour bool) error {
+	out := bufio.NewWriter(w)
+	paint := func(_, text string) string { return text }
+	if colour {
+		paint = func(with, text string) string { return with + text + plain }
+	}
+	for _, r := range results {
+		for _, f := range r.Findings {
+			place := fmt.Sprintf("%s:%d:%d:", r.File, f.Line, f.Column)
+			severity := paint(red, "error:")
+			if f.Severity == finding.Warning {
+				severity = paint(yellow, "warning:")
+			}
+			fmt.Fprintln(out, paint(bold, place), severity, f.text(), paint(cyan, "["+f.ID+"]"))
+			if colour {
+				f.Excerpt.show(out)
+			}
+		}
+		for i, d := range r.Defaults {
+			if i == 0 {
+				fmt.Fprintf(out, "%s:%d: admission adds to %s:\n", r.File, r.Line, r.Object)
+			}
+			fmt.Fprintf(out, "    %s: %q  # %s\n", d.Key, d.Value, d.origin())
+		}
+	}
+	return out.Flush()
+}
+
+func (d Default) origin() string {
+	if d.Policy == "" {
+		return "built-in"
+	}
+	return d.Policy
+}
+
+// show writes the line and a mark below it. Tabs in the line are kept before the mark, so that it is aligned.
+func (e Excerpt) show(out io.Writer) {
+	text := []rune(e.Text)
+	if e.Mark < 1 || e.Mark > len(text) {
+		return
+	}
+	before := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(text[:e.Mark-1]))
+	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", e.Text, before, red, "^"+strings.Repeat("~", e.Width-1), plain)
+}
+
+// Table writes a table with one line per finding.
+func Table(w io.Writer, results []Result) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, r := range results {
+		if i == 0 {
+			fmt.Fprintln(out, "OBJECT\tSEVERITY\tFINDING\tPROBLEM")
+		}
+		for _, f := range r.Findings {
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", r.Object, f.Severity, f.ID, f.text())
+		}
+	}
+	return out.Flush()
+}
+
+// JSON writes the results for programs.
+func JSON(w io.Writer, results []Result) error {
+	if results == nil {
+		results = []Result{}
+	}
+	return Encode(w, struct {
+		Results []Result `json:"results"`
+	}{results})
+}
+
+// Encode writes readable JSON: indented, and without escaping <, > and &.
+func Encode(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// GitHub writes workflow commands with which GitHub Actions annotates the lines of a pull request.
+func GitHub(w io.Writer, results []Result) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	out := bufio.NewWriter(w)
+	for _, r := range results {
+		for _, f := range r.Findings {
+			fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n",
+				f.Severity, property.Replace(r.File), f.Line, f.Column, property.Replace(f.ID), data.Replace(f.text()))
+		}
+	}
+	return out.Flush()
+}

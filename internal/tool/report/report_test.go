@@ -1,0 +1,199 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/tool/report"
+)
+
+func found(id string, severity finding.Severity) report.Finding {
+	return report.Finding{
+		ID: id, Severity: severity, Path: "spec.x", Message: "must be 5 %\nand\x1b[31m not: 6", Remedy: "write 5",
+		Line: 3, Column: 7,
+	}
+}
+
+func results() []report.Result {
+	return []report.Result{
+		{File: "a,b/c:d é.yaml", Line: 1, Object: report.Object{Kind: "Service", Namespace: "shop", Name: "web"},
+			Findings: []report.Finding{
+				found("known", finding.Error), found("unknown", finding.Warning),
+			}},
+		{File: "/src/in/e.yaml", Line: 1, Object: report.Object{Kind: "ClusterLoadBalancerPolicy", Name: "all"},
+			Findings: []report.Finding{found("known", finding.Error)}},
+		{File: "/out/f.yaml", Line: 1, Object: report.Object{Kind: "Service", Name: "x"},
+			Findings: []report.Finding{found("known", finding.Error)}},
+		{Object: report.Object{Kind: "Service", Namespace: "live", Name: "y"},
+			Findings: []report.Finding{found("known", finding.Error)}},
+	}
+}
+
+func TestSARIF(t *testing.T) {
+	var out bytes.Buffer
+	tool := report.Tool{Version: "v1", Root: "/src", Rule: func(id string) (report.Rule, bool) {
+		return report.Rule{Doc: finding.Doc{ID: id, Severity: finding.Error, Help: "h"},
+			Page: "docs/page.md#" + id}, id != "unknown"
+	}}
+	if err := report.SARIF(&out, results(), tool); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, out.Bytes())
+
+	var log struct {
+		Runs []struct {
+			Tool struct {
+				Driver struct {
+					Rules []struct{ ID, HelpURI string }
+				}
+			}
+			Results []struct {
+				RuleID    string
+				RuleIndex *int
+				Locations []struct {
+					PhysicalLocation *struct {
+						ArtifactLocation struct{ URI, URIBaseID string }
+						Region           struct{ StartLine, StartColumn int }
+					}
+					LogicalLocations []struct{ FullyQualifiedName string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
+		t.Fatal(err)
+	}
+	// Only the rule that occurs and is documented is listed, once.
+	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 ||
+		listed[0].HelpURI != "https://quaymaster.dev/docs/page.html#known" {
+		t.Errorf("rules: %+v", listed)
+	}
+	var places []string
+	for _, r := range log.Runs[0].Results {
+		if known := r.RuleIndex != nil && *r.RuleIndex == 0; known != (r.RuleID == "known") {
+			t.Errorf("%s has index %v", r.RuleID, r.RuleIndex)
+		}
+		place := r.Locations[0].LogicalLocations[0].FullyQualifiedName
+		if at := r.Locations[0].PhysicalLocation; at != nil {
+			place += " " + at.ArtifactLocation.URI + " " + at.ArtifactLocation.URIBaseID
+			if at.Region.StartLine != 3 || at.Region.StartColumn != 7 {
+				t.Errorf("%+v", at.Region)
+			}
+		}
+		places = append(places, place)
+	}
+	want := []string{
+		"shop/Service/web a,b/c:d%20%C3%A9.yaml %SRCROOT%", "shop/Service/web a,b/c:d%20%C3%A9.yaml %SRCROOT%",
+		"ClusterLoadBalancerPolicy/all in/e.yaml %SRCROOT%", "Service/x file:///out/f.yaml ", "live/Service/y",
+	}
+	if diff := cmp.Diff(want, places); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+}
+
+func TestSARIFOfNothing(t *testing.T) {
+	var out bytes.Buffer
+	if err := report.SARIF(&out, nil, report.Tool{}); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, out.Bytes())
+}
+
+// validate validates a document with the official schema.
+func validate(t *testing.T, document []byte) {
+	t.Helper()
+	schema, err := os.Open("testdata/sarif-schema-2.1.0.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer schema.Close()
+	parsed, err := jsonschema.UnmarshalJSON(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("sarif.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("sarif.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiled.Validate(value); err != nil {
+		t.Errorf("%v\n%s", err, document)
+	}
+}
+
+func TestGitHubEscapes(t *testing.T) {
+	var out bytes.Buffer
+	if err := report.GitHub(&out, results()[:1]); err != nil {
+		t.Fatal(err)
+	}
+	const want = "::error file=a%2Cb/c%3Ad é.yaml,line=3,col=7,title=known::spec.x: must be 5 %25 and [31m not: 6; " +
+		"write 5\n"
+	if got, _, _ := strings.Cut(out.String(), "::warning"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// An empty list is not null, and findings of severity Audit are not shown.
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	clean := report.Result{File: "f", Line: 1,
+		Findings: report.Findings([]finding.Finding{{ID: "x", Severity: finding.Audit}})}
+	if err := report.JSON(&out, []report.Result{clean}); err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, out.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"results":[{"file":"f","line":1,"object":{"kind":"","namespace":"","name":""},"findings":[]}]}`
+	if got := compact.String(); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestFindingsNameListeners(t *testing.T) {
+	got := report.Findings([]finding.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Field: "p", Value: "v",
+		Message: "m", Remedy: "r", Listeners: []string{"tcp/80", "udp/53"}}})
+	want := []report.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Path: "p", Value: "v",
+		Message: "m (tcp/80, udp/53)", Remedy: "r"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	service := func(findings ...report.Finding) report.Result {
+		return report.Result{Object: report.Object{Kind: "Service"}, Findings: findings}
+	}
+	bad, doubtful := found("x", finding.Error), found("x", finding.Warning)
+	if got, want := report.Summary([]report.Result{service(bad)}, 9), "1 error in 1 of 9 objects"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for want, results := range map[string][]report.Result{
+		"no problems in 0 Services":                nil,
+		"no problems in 1 Service":                 {service()},
+		"1 warning in 1 of 2 Services":             {service(), service(doubtful)},
+		"2 errors in 2 of 2 Services":              {service(bad), service(bad)},
+		"2 errors and 1 warning in 1 of 1 Service": {service(bad, bad, doubtful)},
+		"1 error in 1 of 2 objects":                {service(bad), {Object: report.Object{Kind: "LoadBalancerPolicy"}}},
+	} {
+		if got := report.Summary(results, len(results)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Package report writes findings in the formats of people, programs and code hosts.
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// Result holds the findings of one object.
+type Result struct {
+	// File contains the object, which starts at Line. Both are empty for an object of a cluster.
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Object Object `json:"object"`
+	// Findings are in the order of the source.
+	Findings []Finding `json:"findings"`
+	// Defaults holds what admission would add, if requested.
+	Defaults []Default `json:"defaults,omitempty"`
+}
+
+// Object identifies an object.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Finding is one problem.
+type Finding struct {
+	ID       string           `json:"id"`
+	Severity finding.Severity `json:"severity"`
+	// Path is the path of the field, such as metadata.annotations[example.com/key].
+	Path    string `json:"path"`
+	Value   string `json:"value"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+	Catalog string `json:"catalog"`
+	// AlsoCatalogs are other catalogs that have the same finding, under ids of theirs.
+	AlsoCatalogs []string `json:"alsoCatalogs,omitempty"`
+	// Line and Column are the position of the key in the file.
+	Line    int     `json:"line,omitempty"`
+	Column  int     `json:"column,omitempty"`
+	Excerpt Excerpt `json:"-"`
+}
+
+// Excerpt is the line of the source with a mark below the problem.
+type Excerpt struct {
+	Text string
+	// Mark is the column of the mark and Width its length, both in characters.
+	Mark, Width int
+}
+
+// Default is an annotation that admission would add.
+type Default struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	// Policy sets the default, such as ClusterLoadBalancerPolicy/shared; empty for a built-in default.
+	Policy string `json:"policy,omitempty"`
+}
+
+// Findings returns the findings to show, without positions: findings of severity Audit are only counted.
+func Findings(found []finding.Finding) []Finding {
+	shown := []Finding{}
+	for _, f := range found {
+		if f.Severity == finding.Audit {
+			continue
+		}
+		shown = append(shown, Finding{
+			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: f.Problem(), Remedy: f.Remedy,
+			Catalog: f.Catalog, AlsoCatalogs: f.AlsoCatalogs,
+		})
+	}
+	return shown
+}
+
+// Sort sorts findings by their position in the source.
+func Sort(findings []Finding) {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// text returns the problem as one line.
+func (f Finding) text() string {
+	text := f.Path + ": " + f.Message
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	// Control characters in a manifest must not reach the terminal.
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
