@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func write(folder string) error {
 		"findings.md": reference.FindingsPage(),
 		"catalogs.md": reference.CatalogsPage(catalog.Names()),
 	}
-	packages, err := packagesPage()
+	packages, err := packagesPage(context.Background())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,14 +43,14 @@ type golang struct {
 }
 
 // packagesPage lists every package of the project, with the programs that contain it.
-func packagesPage() (string, error) {
-	all, err := list("./...")
+func packagesPage(ctx context.Context) (string, error) {
+	all, err := list(ctx, "./...")
 	if err != nil {
 		return "", err
 	}
 	contains := map[string][]string{}
 	for _, program := range programs {
-		linked, err := list("-deps", "./cmd/"+program)
+		linked, err := list(ctx, "-deps", "./cmd/"+program)
 		if err != nil {
 			return "", err
 		}
@@ -66,17 +67,18 @@ func packagesPage() (string, error) {
 		i := slices.IndexFunc(sections, func(s struct{ folder, heading string }) bool {
 			return s.folder == "" || path == s.folder || strings.HasPrefix(path, s.folder+"/")
 		})
-		row := fmt.Sprintf("| `%s` | %s |", path, contents(p.Doc))
+		var row strings.Builder
+		fmt.Fprintf(&row, "| `%s` | %s |", path, contents(p.Doc))
 		if s := sections[i].folder; s != "test" && s != "" {
 			for _, program := range programs {
 				mark := ""
 				if slices.Contains(contains[p.ImportPath], program) {
 					mark = "✓"
 				}
-				row += " " + mark + " |"
+				row.WriteString(" " + mark + " |")
 			}
 		}
-		tables[i] = append(tables[i], row)
+		tables[i] = append(tables[i], row.String())
 	}
 	var page strings.Builder
 	page.WriteString("# Packages\n\nEvery Go package of the project that is not only a test, and which programs contain it (✓): `quaymaster` (the\n" +
@@ -103,8 +105,9 @@ func contents(comment string) string {
 }
 
 // list runs go list.
-func list(args ...string) ([]golang, error) {
-	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Doc,GoFiles"}, args...)...).Output() //nolint:gosec // our own arguments
+func list(ctx context.Context, args ...string) ([]golang, error) {
+	args = append([]string{"list", "-json=ImportPath,Doc,GoFiles"}, args...)
+	out, err := exec.CommandContext(ctx, "go", args...).Output() //nolint:gosec // our own arguments
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", strings.Join(args, " "), err)
 	}

@@ -109,8 +109,8 @@ func TestCertManagerObjectsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append(declared, "--cert-mode=cert-manager", "--namespace="+env.Namespace, "--cert-secret="+secret.Name)
-	if _, err := e.StartWebhook(ctx, port, args...); err != nil {
+	declared = append(declared, "--cert-mode=cert-manager", "--namespace="+env.Namespace, "--cert-secret="+secret.Name)
+	if _, err := e.StartWebhook(ctx, port, declared...); err != nil {
 		t.Fatal(err)
 	}
 	objects := func(kind string, names ...string) (all []*unstructured.Unstructured) {
