@@ -106,6 +106,8 @@ func (e *Engine) Apply(
 		}
 		p = planner.plan(c)
 	}
+	// Before the rules: if the agent ended between the two, a mark that connections already have could be given to another
+	// member. A mark in the file that no connection has does no harm.
 	if err := e.store.save(p.memory); err != nil {
 		// Traffic matters more: without the file, connections may move to other members when the engine restarts.
 		e.options.Logger.ErrorContext(ctx, "Could not keep the marks of members for the next start", "error", err)
