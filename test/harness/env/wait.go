@@ -21,7 +21,7 @@ const pollInterval = 50 * time.Millisecond
 func FreePort() (int, error) {
 	var failed error
 	for range 100 {
-		port := 10_000 + rand.IntN(20_000) //nolint:gosec // it is no secret
+		port := 10_000 + rand.IntN(20_000) //nolint:gosec // not a secret
 		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		if err == nil {
 			return port, listener.Close()

@@ -86,7 +86,7 @@ func TestRunbooks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("runbooks (-alerts +headings):\n%s", diff)
 	}
-	tests := string(readFile(t, "test", "chart", "testdata", "alerts", "alerts.yaml"))
+	tests := string(readFile(t, "test", "integration", "chart", "testdata", "alerts", "alerts.yaml"))
 	for _, line := range tested {
 		if !strings.Contains(tests, line+"\n") {
 			t.Errorf("no test contains %q", line)

@@ -60,7 +60,7 @@ func TestEdgeAlerts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("runbooks (-alerts +headings):\n%s", diff)
 	}
-	source := string(readFile(t, "internal", "edge", "agent", "metrics.go"))
+	source := string(readFile(t, "internal", "mycloud", "edge", "agent", "metrics.go"))
 	for _, expression := range expressions {
 		for _, name := range regexp.MustCompile(`mycloud_edge_\w+`).FindAllString(expression, -1) {
 			if !strings.Contains(source, `"`+strings.TrimPrefix(name, "mycloud_edge_")+`"`) && !strings.Contains(source, `"`+name+`"`) {
