@@ -107,7 +107,7 @@ func contents(comment string) string {
 // list runs go list.
 func list(ctx context.Context, args ...string) ([]golang, error) {
 	args = append([]string{"list", "-json=ImportPath,Doc,GoFiles"}, args...)
-	out, err := exec.CommandContext(ctx, "go", args...).Output() //nolint:gosec // our own arguments
+	out, err := exec.CommandContext(ctx, "go", args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", strings.Join(args, " "), err)
 	}

@@ -2,7 +2,6 @@ package loadbalancers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -127,8 +126,12 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 	for j, m := range op.Upsert {
 		upsert = append(upsert, members.Address{Pointer: fmt.Sprintf("/upsert/%d/address", j), Address: m.Address})
 	}
-	if problems, err := b.balancers.Members.Check(b.tx, poolAddresses(lb.Pools), upsert); err != nil || len(problems) > 0 {
-		return errors.Join(err, failure.Invalid(problems))
+	problems, err := b.balancers.Members.Check(b.tx, poolAddresses(lb.Pools), upsert)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return failure.Invalid(problems)
 	}
 	kept := slices.DeleteFunc(slices.Clone(lb.Pools[i].Members), func(m cloudv1.Member) bool {
 		return slices.Contains(op.Remove, m.Key) ||
