@@ -343,14 +343,20 @@ func TestLimitsNeedNoReload(t *testing.T) {
 		t.Cleanup(func() { connection.Close() })
 		return says(connection, "x")
 	}
-	if first, second := passes(), passes(); !first || !second || passes() {
-		t.Error("two connections must pass, and no third")
+	// full checks that so many more connections pass, and no other. HAProxy counts one that it has refused for a moment.
+	full := func(more int) {
+		t.Helper()
+		for range more {
+			eventually(t, 5*time.Second, "a connection within the limit passes", passes)
+		}
+		if passes() {
+			t.Error("a connection beyond the limit passes")
+		}
 	}
+	full(2)
 	c.Listeners[0].MaxConnections = 3
 	apply(t, e, c)
-	if !passes() || passes() {
-		t.Error("a third connection must pass, and no fourth")
-	}
+	full(1)
 	served := func() (n int) {
 		for range 40 {
 			if status, _ := get(t, url(l)); status == 200 {
@@ -374,7 +380,9 @@ func TestLimitsNeedNoReload(t *testing.T) {
 	restarted := engineIn(t, e.Dir, e.Binary, nil)
 	c.Listeners[0].MaxConnections = 1
 	apply(t, restarted, c)
-	if worker(t, e) == first || !passes() || passes() {
-		t.Error("one connection must pass in the new worker, and no second")
+	if worker(t, e) == first {
+		t.Error("there was no reload")
 	}
+	// For a moment, the worker before may still accept connections; it has as many as it may.
+	full(1)
 }
