@@ -60,7 +60,7 @@ func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return ni
 // Routes is not supported: it would need one request for each route; see route.Table.
 func (p *Provider) Routes() (cloudprovider.Routes, bool) { return nil, false }
 
-// InstanceExists returns false only if the cloud has a record of the deletion of the Node's machine: callers delete the
+// InstanceExists returns false only if the cloud reports the Node's machine as deleted: callers delete the
 // Node at once. That the cloud does not know the machine is an error.
 func (p *Provider) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	m, err := p.machine(ctx, node)

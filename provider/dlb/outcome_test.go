@@ -49,7 +49,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	lb := f.publish(svc)
-	lb.Revision, lb.Unknown = lb.Revision+"0", json.RawMessage(`{"colour":"red"}`)
+	lb.Revision, lb.Unknown = lb.Revision+"0", json.RawMessage(`{"color":"red"}`)
 	f.options.Mirror.LoadBalancers.Put(t.Context(), &lb)
 	var sent map[string]any
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -64,7 +64,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	})
 	builder.DLB("listener-maxqps", "9")(svc)
 	_, _ = f.Ensure(t.Context(), f.put(svc))
-	if sent["colour"] != "red" {
+	if sent["color"] != "red" {
 		t.Errorf("sent %v, want what the cloud has added", sent)
 	}
 }

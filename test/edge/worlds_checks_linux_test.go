@@ -395,7 +395,7 @@ const (
 	heap = 100
 )
 
-// within reports whether it is no more than before.
+// within reports whether the edge uses no more than before.
 func (f footprint) within(before footprint) bool {
 	return f.Addresses <= before.Addresses && f.Rules <= before.Rules && f.Routes <= before.Routes && f.Chains <= before.Chains &&
 		f.Processes <= before.Processes && f.Descriptors <= before.Descriptors+spare && f.Memory <= before.Memory+heap

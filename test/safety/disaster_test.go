@@ -14,6 +14,7 @@ import (
 
 	"quaymaster.dev/internal/kube/contact"
 	"quaymaster.dev/internal/mycloud/server/inventory"
+	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/kubeapi"
 )
 
@@ -173,7 +174,7 @@ func (q *sequence) wrongCloud(name string) *site {
 	if s := q.wrong[name]; s != nil {
 		return s
 	}
-	stock := exampleInventory(q.t)
+	stock := cloud.ExampleInventory(q.t)
 	if name == "empty" {
 		stock = &inventory.Inventory{}
 	}

@@ -16,7 +16,6 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/internal/mycloud/server/inventory"
-	"quaymaster.dev/test/harness/env"
 	"quaymaster.dev/test/harness/pipe"
 )
 
@@ -70,20 +69,6 @@ func newSite(t testing.TB, stock *inventory.Inventory, o size) *site {
 		s.halt()
 	})
 	return s
-}
-
-// exampleInventory returns the inventory in examples.
-func exampleInventory(t testing.TB) *inventory.Inventory {
-	t.Helper()
-	root, err := env.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stock, err := inventory.Load(filepath.Join(root, "examples", "inventory.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stock
 }
 
 // run starts the server with an inventory.

@@ -23,6 +23,7 @@ import (
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/internal/mycloud/server/inventory"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/kubeapi"
 )
 
@@ -97,7 +98,7 @@ type size struct {
 // newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.
 func newWorld(t *testing.T, o size) *world {
 	t.Helper()
-	stock := exampleInventory(t)
+	stock := cloud.ExampleInventory(t)
 	if o.addresses != "" {
 		stock.AddressPools = []inventory.AddressPool{{Scheme: cloudv1.SchemePublic, CIDR: o.addresses}}
 	}

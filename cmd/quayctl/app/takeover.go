@@ -49,7 +49,7 @@ type member struct {
 	cfg   config.Config
 }
 
-// own is connect for commands that must not touch another cloud than the one that the cluster remembers.
+// own is connect for commands that must touch no cloud but the one that the cluster remembers.
 func (o *clusterInCloud) own(ctx context.Context) (*member, error) {
 	m := &member{}
 	return m, o.connect(ctx, m, func(ctx context.Context) error { return holder.Identify(ctx, m.cloud, o.memory(m)) })
@@ -126,7 +126,7 @@ func newTakeoverCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m := &member{}
-		// The cloud may be another one than until now.
+		// The cluster may remember a different cloud.
 		if err := o.connect(cmd.Context(), m, nil); err != nil {
 			return err
 		}

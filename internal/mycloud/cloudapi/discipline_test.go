@@ -335,7 +335,7 @@ func TestChanges(t *testing.T) {
 	timeless(t, func(t *testing.T, s *server) {
 		c := s.client(cloudapi.Options{})
 		s.respond = answer(200, asJSON, `{"revision":"9","more":true,"items":[
-			{"kind":"load-balancer","id":"lb-1","revision":"8","op":"upsert","object":{"id":"lb-1","colour":"red"}},
+			{"kind":"load-balancer","id":"lb-1","revision":"8","op":"upsert","object":{"id":"lb-1","color":"red"}},
 			{"kind":"node-group","id":"ng-1","revision":"9","op":"delete"}]}`)
 		kinds := []string{cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup}
 		changes, err := c.Changes(t.Context(), "7", kinds, 55*time.Second)
@@ -347,7 +347,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 		lb, err := cloudapi.DecodeLoadBalancer(changes.Items[0].Object)
-		if err != nil || lb.ID != "lb-1" || string(lb.Unknown) != `{"id":"lb-1","colour":"red"}` {
+		if err != nil || lb.ID != "lb-1" || string(lb.Unknown) != `{"id":"lb-1","color":"red"}` {
 			t.Errorf("%+v, %v", lb, err)
 		}
 		s.respond = answer(410, asProblem, `{"code":"page-token-expired"}`)

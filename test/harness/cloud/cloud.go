@@ -75,7 +75,8 @@ func StartDirect(t *testing.T) *Cloud {
 	return c
 }
 
-func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
+// ExampleInventory returns the inventory in examples.
+func ExampleInventory(t testing.TB) *inventory.Inventory {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -85,6 +86,12 @@ func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instan
 	if err != nil {
 		t.Fatal(err)
 	}
+	return stock
+}
+
+func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
+	t.Helper()
+	stock := ExampleInventory(t)
 	stock.Instances = append(slices.DeleteFunc(stock.Instances, func(example inventory.Instance) bool {
 		return slices.ContainsFunc(instances, func(i inventory.Instance) bool { return i.ID == example.ID })
 	}), instances...)

@@ -50,7 +50,6 @@ type certificateAnswer = operation.Answer[cloudv1.Certificate]
 
 // api serves the operations.
 type api struct {
-	huma.API
 	read   *read.Reader
 	write  *write.Writer
 	clock  clock.PassiveClock
@@ -59,21 +58,21 @@ type api struct {
 
 // Register adds the operations of certificates, whose key pairs the cipher encrypts.
 func Register(r *read.Reader, w *write.Writer, c clock.PassiveClock, cipher *certificate.Cipher) {
-	a := &api{API: r.API, read: r, write: w, clock: c, cipher: cipher}
+	a := &api{read: r, write: w, clock: c, cipher: cipher}
 	certificates := read.View[cloudv1.Certificate]{Kind: store.Certificates}
 	const tag, path = "certificates", "/v1/certificates"
 	read.RegisterList(r, operation.New("list-certificates", tag, "Certificates"), path, certificates)
 	read.RegisterObject(r, operation.New("get-certificate", tag, "A certificate without its chain and key"), path+"/{id}", certificates)
-	operation.Write(a.API, operation.New("create-certificate", tag, "Creates a certificate"),
+	operation.Write(r.API, operation.New("create-certificate", tag, "Creates a certificate"),
 		http.MethodPost, path, []int{http.StatusCreated}, a.createCertificate,
 		operation.Means("Stores a chain and its key, which must match. The response does not have them."))
-	operation.Write(a.API, operation.New("update-certificate", tag, "Replaces a certificate"),
+	operation.Write(r.API, operation.New("update-certificate", tag, "Replaces a certificate"),
 		http.MethodPut, path+"/{id}", []int{http.StatusOK}, a.updateCertificate,
 		operation.Means("All https listeners that name the certificate use the new one."))
-	operation.Write(a.API, operation.New("delete-certificate", tag, "Deletes a certificate"),
+	operation.Write(r.API, operation.New("delete-certificate", tag, "Deletes a certificate"),
 		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteCertificate,
 		operation.Means("It fails while a listener names the certificate."))
-	operation.Read(a.API, operation.New("get-key-pair", tag, "The chain and the key of a certificate, for edges"),
+	operation.Read(r.API, operation.New("get-key-pair", tag, "The chain and the key of a certificate, for edges"),
 		path+"/{id}/key-pair", a.keyPair, access.Permit(access.Edge))
 }
 

@@ -20,7 +20,6 @@ import (
 
 // api serves the operations.
 type api struct {
-	huma.API
 	write *write.Writer
 }
 
@@ -46,15 +45,15 @@ type holderAnswer = operation.Answer[cloudv1.ClusterHolder]
 
 // Register adds the operations of holders.
 func Register(r *read.Reader, w *write.Writer) {
-	a := &api{API: r.API, write: w}
+	a := &api{write: w}
 	const tag, path = "clusters", "/v1/clusters/{id}/holder"
 	read.RegisterObject(r, operation.New("get-cluster-holder", tag, "The cluster that may write in the name of a cluster UID"),
 		path, read.View[cloudv1.ClusterHolder]{Kind: store.Holders})
-	operation.Write(a.API, operation.New("claim-cluster-holder", tag, "Claims a cluster UID"),
+	operation.Write(r.API, operation.New("claim-cluster-holder", tag, "Claims a cluster UID"),
 		http.MethodPut, path, []int{http.StatusOK, http.StatusCreated}, a.claimHolder,
 		operation.Means("Creates the record of the cluster that may write in the name of the cluster UID. With If-Match, hands the "+
 			"cluster UID over to another cluster."))
-	operation.Write(a.API, operation.New("delete-cluster-holder", tag, "Releases a cluster UID"),
+	operation.Write(r.API, operation.New("delete-cluster-holder", tag, "Releases a cluster UID"),
 		http.MethodDelete, path, []int{http.StatusOK}, a.deleteHolder, operation.DemandsRevision,
 		operation.Means("Deletes the record, so that any cluster can claim the cluster UID."))
 }

@@ -49,14 +49,13 @@ type lookupParams struct{ Body cloudv1.LookupRequest }
 
 // api serves the operations.
 type api struct {
-	huma.API
 	read  *read.Reader
 	write *write.Writer
 }
 
 // Register adds the operations of instances.
 func Register(r *read.Reader, w *write.Writer) {
-	a := &api{API: r.API, read: r, write: w}
+	a := &api{read: r, write: w}
 	all := read.View[cloudv1.Instance]{
 		Kind:      store.Instances,
 		State:     func(i *cloudv1.Instance) string { return string(i.State) },
@@ -64,23 +63,23 @@ func Register(r *read.Reader, w *write.Writer) {
 	}
 	read.RegisterObject(r, operation.New("get-instance", "instances", "An instance, or its tombstone"), "/v1/instances/{id}", all)
 	read.RegisterList(r, operation.New("list-instances", "instances", "Instances"), "/v1/instances", all)
-	operation.Question(a.API, operation.New("lookup-instances", "instances", "Instances by id and hostname"), "/v1/instances:lookup",
+	operation.Question(r.API, operation.New("lookup-instances", "instances", "Instances by id and hostname"), "/v1/instances:lookup",
 		a.lookupInstances,
 		operation.Means("Finds many instances in one request. Nothing is changed. Ids can find tombstones, host names cannot."),
 	)
-	operation.Write(a.API, operation.New("create-instance", "instances", "Creates and starts an instance"),
+	operation.Write(r.API, operation.New("create-instance", "instances", "Creates and starts an instance"),
 		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance,
 		operation.Means("The instance is running when the response arrives."))
-	operation.Write(a.API, operation.New("delete-instance", "instances", "Deletes an instance"),
+	operation.Write(r.API, operation.New("delete-instance", "instances", "Deletes an instance"),
 		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance,
 		operation.Means("The response is the tombstone of the instance, which is kept for at least seven days."),
 	)
-	operation.Write(a.API, operation.New("start-instance", "instances", "Starts an instance"),
+	operation.Write(r.API, operation.New("start-instance", "instances", "Starts an instance"),
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
 		func(_ context.Context, p *instanceActionParams) (*instanceAnswer, error) {
 			return a.switchInstance(p, "start", cloudv1.InstanceStopped, cloudv1.InstanceRunning)
 		}, operation.Means("Starts an instance that is stopped; one that is running stays as it is."), operation.Refuses(http.StatusGone))
-	operation.Write(a.API, operation.New("stop-instance", "instances", "Stops an instance"),
+	operation.Write(r.API, operation.New("stop-instance", "instances", "Stops an instance"),
 		http.MethodPost, "/v1/instances/{id}:stop", []int{http.StatusOK},
 		func(_ context.Context, p *instanceActionParams) (*instanceAnswer, error) {
 			return a.switchInstance(p, "stop", cloudv1.InstanceRunning, cloudv1.InstanceStopped)

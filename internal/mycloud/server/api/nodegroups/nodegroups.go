@@ -94,35 +94,34 @@ func validateMembers(at string, members []cloudv1.GroupMember) []cloudv1.Problem
 
 // api serves the operations.
 type api struct {
-	huma.API
 	write   *write.Writer
 	members members.Rules
 }
 
 // Register adds the operations of node groups, whose members must keep the rules.
 func Register(r *read.Reader, w *write.Writer, rules members.Rules) {
-	a := &api{API: r.API, write: w, members: rules}
+	a := &api{write: w, members: rules}
 	groups := read.View[cloudv1.NodeGroup]{Kind: store.NodeGroups}
 	const tag, path = "node-groups", "/v1/node-groups"
 	read.RegisterList(r, operation.New("list-node-groups", tag, "Node groups"), path, groups)
 	read.RegisterObject(r, operation.New("get-node-group", tag, "A node group"), path+"/{id}", groups)
-	operation.Write(a.API, operation.New("create-node-group", tag, "Creates a node group"),
+	operation.Write(r.API, operation.New("create-node-group", tag, "Creates a node group"),
 		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup,
 		operation.Means("Creates a set of members that the pools of load balancers can refer to."))
 	ok := []int{http.StatusOK}
-	operation.Write(a.API, operation.New("update-node-group", tag, "Replaces a node group"),
+	operation.Write(r.API, operation.New("update-node-group", tag, "Replaces a node group"),
 		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *updateNodeGroupParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.ObjectParams, groupAddresses("/members", p.Body.Members), func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
 		}, operation.DemandsRevision, operation.Means("Replaces name, tags and members. Members that the body does not have are removed."))
-	operation.Write(a.API, operation.New("patch-members", tag, "Changes members of a node group"),
+	operation.Write(r.API, operation.New("patch-members", tag, "Changes members of a node group"),
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *patchMembersParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.ObjectParams, groupAddresses("/upsert", p.Body.Upsert), func(g *cloudv1.NodeGroup) {
 				patchMembers(g, p.Body)
 			})
 		}, operation.DemandsRevision, operation.Means("The change is atomic and reaches every pool that refers to the group. Other members are kept."))
-	operation.Write(a.API, operation.New("delete-node-group", tag, "Deletes a node group"),
+	operation.Write(r.API, operation.New("delete-node-group", tag, "Deletes a node group"),
 		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, operation.DemandsRevision,
 		operation.Means("It fails while a pool refers to the node group."))
 }

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -36,21 +34,20 @@ type routesAnswer = operation.Answer[cloudv1.RoutesBatchResult]
 
 // api serves the operations.
 type api struct {
-	huma.API
 	read  *read.Reader
 	write *write.Writer
 }
 
 // Register adds the operations of routes.
 func Register(r *read.Reader, w *write.Writer) {
-	a := &api{API: r.API, read: r, write: w}
+	a := &api{read: r, write: w}
 	tables := read.View[cloudv1.RouteTable]{Kind: store.RouteTables}
 	const tag, path = "routes", "/v1/route-tables"
 	read.RegisterList(r, operation.New("list-route-tables", tag, "Route tables"), path, tables)
 	read.RegisterObject(r, operation.New("get-route-table", tag, "A route table"), path+"/{id}", tables)
-	operation.Read(a.API, operation.New("list-routes", tag, "Routes of a table"), path+"/{id}/routes", a.listRoutes,
+	operation.Read(r.API, operation.New("list-routes", tag, "Routes of a table"), path+"/{id}/routes", a.listRoutes,
 		operation.Conditional, operation.Expires)
-	operation.Write(a.API, operation.New("batch-routes", tag, "Changes many routes of a table"),
+	operation.Write(r.API, operation.New("batch-routes", tag, "Changes many routes of a table"),
 		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes,
 		operation.Means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
 }
