@@ -201,6 +201,9 @@ func (w *world) stopEdge(e *edge) {
 	if e.agent != nil {
 		kill(e.agent)
 	}
+	if text, err := os.ReadFile(filepath.Join(e.dir, "haproxy", "haproxy.log")); err == nil && w.Failed() {
+		w.Logf("haproxy of %s:\n%s", e.Name, text)
+	}
 	for _, file := range []string{"haproxy/haproxy.pid", "probes/haproxy.pid", "bird/bird.pid", "keepalived/keepalived.pid", "keepalived/keepalived-vrrp.pid"} {
 		killByFile(filepath.Join(e.dir, file))
 	}

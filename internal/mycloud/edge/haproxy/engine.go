@@ -331,8 +331,14 @@ func (e *Engine) checked(
 		if err != nil || r.structure == runs && len(c.reload) == 0 {
 			return p, r, err
 		}
-		if first && refused.occupied(e.occupied(ctx, runs)) {
-			continue
+		if first {
+			different, err := e.claim(ctx, runs, refused)
+			if err != nil {
+				return nil, nil, err
+			}
+			if different {
+				continue
+			}
 		}
 		if slices.ContainsFunc(p.units, func(u unit) bool { return u.removed }) {
 			// A reload takes them along.

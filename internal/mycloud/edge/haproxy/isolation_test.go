@@ -179,6 +179,49 @@ func TestPortIsOccupiedMeanwhile(t *testing.T) {
 	}
 }
 
+// A listener that was removed has no port any more, although HAProxy keeps its socket: another program may take it. HAProxy
+// aborts at a reload with such a socket, and with it all connections.
+func TestPortOfRemovedListenerIsTaken(t *testing.T) {
+	for name, wanted := range map[string]bool{"not wanted": false, "wanted again": true} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, nil)
+			l, p := other(t)
+			stays, removed := listener(t, "http", "tcp/81"), listener(t, "http", "tcp/82")
+			removed.Pool = stays.Pool
+			c := &config.Config{
+				Listeners: []config.Listener{l, stays, removed}, Pools: []config.Pool{p, pool("tcp/81", member(t, "a"))},
+			}
+			apply(t, e, c)
+			master := e.alive()
+			c.Listeners = c.Listeners[:2]
+			apply(t, e, c)
+			taken, err := net.Listen("tcp", address(removed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer taken.Close()
+			var faulty []string
+			if wanted {
+				c.Listeners, faulty = append(c.Listeners, removed), []string{"tcp/82"}
+				apply(t, e, c, faulty...)
+			}
+			c.Listeners[1].IdleTimeout = 50 * time.Second
+			apply(t, e, c, faulty...)
+			if e.alive() != master {
+				t.Error("HAProxy was started again")
+			}
+			serves(t, l)
+			serves(t, stays)
+			if err := taken.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c.Listeners = append(c.Listeners[:2], removed)
+			apply(t, e, c)
+			serves(t, removed)
+		})
+	}
+}
+
 // A load balancer with more members than can be probed does not take the checks of others, and HAProxy starts.
 func TestMoreMembersThanCanBeProbed(t *testing.T) {
 	e := newEngine(t, nil)

@@ -1,0 +1,121 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// claim makes sure of the ports of listeners before a reload: it refuses the units whose port another program has, and has
+// none accepted any more that HAProxy cannot listen for again. It reports whether there are any, so that the plan is
+// different. HAProxy does not look when it checks a configuration, and a worker that cannot have one port does not start at
+// all. Runs is the structure that HAProxy runs, if it does.
+func (e *Engine) claim(ctx context.Context, runs string, refused refusals) (bool, error) {
+	ours, different := map[netip.AddrPort]bool{}, false
+	if runs != "" || len(e.hung) > 0 {
+		content, _ := os.ReadFile(e.file(configFile))
+		if !strings.Contains(string(content), "description "+runs) {
+			// An agent has ended during a reload, so that it is not known which ports are HAProxy's own.
+			return false, nil
+		}
+		bound := binds(string(content))
+		if runs != "" {
+			lost, err := e.reopen(ctx)
+			if err != nil {
+				return false, err
+			}
+			for _, name := range lost {
+				delete(bound, name)
+				delete(e.accepted, name)
+				different = true
+			}
+		}
+		for _, address := range bound {
+			ours[address] = true
+		}
+	}
+	occupied := map[string]error{}
+	for _, u := range e.units {
+		if u.listener == nil {
+			continue
+		}
+		address := netip.AddrPortFrom(u.listener.Address.Unmap(), u.listener.Port)
+		if ours[address] || !address.IsValid() {
+			continue
+		}
+		if err := vacant(ctx, address); errors.Is(err, syscall.EADDRINUSE) {
+			occupied[u.key()] = fmt.Errorf("another program of this machine uses the port: %w", err)
+		}
+	}
+	return refused.occupied(occupied) || different, nil
+}
+
+// reopen has HAProxy listen again for all listeners that it has disabled, and returns the names of those for which it
+// cannot. Their sockets are bound, but any program may listen on their ports instead: then a reload makes HAProxy pause all
+// listeners, or abort. Nobody reaches a listener that is not wanted meanwhile, because the kernel lets through what Serves
+// returns.
+func (e *Engine) reopen(ctx context.Context) ([]string, error) {
+	p, err := e.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := e.stats(ctx, p.current, statFrontends)
+	if err != nil {
+		return nil, err
+	}
+	var lost []string
+	for _, row := range rows {
+		if row.get("status") == "OPEN" {
+			continue
+		}
+		name := row.get("pxname")
+		err := e.do(ctx, p.current, "enable frontend "+name)
+		if _, ok := errors.AsType[*commandError](err); ok {
+			lost = append(lost, name)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// binds returns the addresses of the frontends in a configuration file, by name.
+func binds(text string) map[string]netip.AddrPort {
+	found, name := map[string]netip.AddrPort{}, ""
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 2 && words[0] == "frontend":
+			name = words[1]
+		case len(words) > 2 && words[0] == "bind" && words[2] == "transparent":
+			if address, err := netip.ParseAddrPort(words[1]); err == nil {
+				found[name] = address
+			}
+		}
+	}
+	return found
+}
+
+func vacant(ctx context.Context, address netip.AddrPort) error {
+	l, err := (&net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			// The address may arrive at this machine later.
+			if failed = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1); failed == nil {
+				failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+			}
+		})
+		return errors.Join(err, failed)
+	}}).Listen(ctx, "tcp", address.String())
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
