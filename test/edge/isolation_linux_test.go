@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -54,6 +55,22 @@ func TestPortOfAnotherProgram(t *testing.T) {
 	if err := l.end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A load balancer of the proxy that has its share of connections gets no more, and others do.
+func TestConnectionsPerAddress(t *testing.T) {
+	const share = 30
+	w := newWorld(t, 1, 2, func(e *edge) { e.args = []string{fmt.Sprintf("--connections-per-address=%d", share)} })
+	_, greedy := w.create(w.spec("greedy", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))
+	_, other := w.create(w.spec("other", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))
+	held, _ := w.long(greedy, share)
+	if _, _, err := w.ask("tcp", greedy); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a connection beyond the share: error %v, want connection refused", err)
+	}
+	if _, _, err := w.ask("tcp", other); err != nil {
+		t.Error(err)
+	}
+	w.must(held.end())
 }
 
 // While nft hangs, traffic goes on, the edge reports, and it catches up later.

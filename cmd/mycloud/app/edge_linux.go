@@ -47,6 +47,7 @@ type edgeOptions struct {
 	name, zone, dataDir, forwarding, metrics, haproxyUser, addressInterface string
 	pools, members                                                          []string
 	router                                                                  bool
+	connections                                                             int
 	withdrawAfter                                                           time.Duration
 }
 
@@ -83,6 +84,9 @@ func newEdgeCommands() []*cobra.Command {
 			"and the API, which are never members")
 	f.BoolVar(&o.router, "router", false,
 		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
+	f.IntVar(&o.connections, "connections-per-address", 0,
+		"connections that an address may have through HAProxy and nat; more are refused, so that others have room; 0 means "+
+			"half of net.netfilter.nf_conntrack_max, and at most 262,144")
 	f.DurationVar(&o.withdrawAfter, "withdraw-after", 0,
 		"withdraw all addresses when the API has not answered for this long, at least 30s; with 0, the edge goes on without it")
 	f.StringVar(&o.addressInterface, "address-interface", "lo",
@@ -114,6 +118,9 @@ func (o *edgeOptions) validate() (pools, members []netip.Prefix, err error) {
 	}
 	if o.withdrawAfter != 0 && o.withdrawAfter < leastSilence {
 		problems = append(problems, fmt.Errorf("--withdraw-after %s: must be 0 or at least %s", o.withdrawAfter, leastSilence))
+	}
+	if o.connections < 0 {
+		problems = append(problems, fmt.Errorf("--connections-per-address %d: must be 0 or more", o.connections))
 	}
 	pools, members = networks(&problems, "address-pool", o.pools), networks(&problems, "member-network", o.members)
 	problems = append(problems, o.announceOptions.validate()...)
@@ -186,7 +193,9 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), WithdrawAfter: o.withdrawAfter, Proxy: proxy, Certificates: certificates,
-		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Router: o.router, Logger: logger}),
+		Kernel: kernel.New(kernel.Options{
+			Dir: o.dataDir, MaxConnections: o.connections, Router: o.router, Logger: logger,
+		}),
 		Addresses: addresses,
 		Announcer: o.announcer(o.dataDir),
 		Metrics:   metrics, Logger: logger,

@@ -45,6 +45,10 @@ func (d *differ) addObjects() {
 	}
 	for _, name := range missing(d.to.flows, d.from.flows) {
 		f := d.to.flows[name]
+		if f.set {
+			d.tx.Add(&knftables.Set{Name: name, Type: f.kind, Size: &f.size, Flags: []knftables.SetFlag{knftables.DynamicFlag}})
+			continue
+		}
 		d.tx.Add(&knftables.Map{
 			Name: name, Type: f.kind, TypeOf: f.typeof, Timeout: &f.timeout, Size: &f.size,
 			Flags: []knftables.SetFlag{knftables.DynamicFlag, knftables.TimeoutFlag},
@@ -140,6 +144,10 @@ func (d *differ) deleteObjects() {
 		}
 	}
 	for _, name := range missing(d.from.flows, d.to.flows) {
+		if d.from.flows[name].set {
+			d.tx.Delete(&knftables.Set{Name: name})
+			continue
+		}
 		d.tx.Delete(&knftables.Map{Name: name})
 	}
 	for _, name := range missing(d.from.counters, d.to.counters) {
@@ -154,6 +162,10 @@ func found(names map[string][]string) *ruleset {
 		r.chains[name] = &chain{}
 	}
 	for _, name := range names["set"] {
+		if strings.HasPrefix(name, shareSet) {
+			r.flows[name] = flowMap{set: true}
+			continue
+		}
 		r.tables[name] = &table{set: true}
 	}
 	for _, name := range names["map"] {

@@ -28,6 +28,9 @@ type Options struct {
 	// MaxFlows is the number of flows that are remembered for each protocol and address family; 0 means a default. Flows
 	// beyond it are forwarded as well, but may move to another member when members join or leave.
 	MaxFlows int
+	// MaxConnections is how many connections that the kernel tracks an address of a load balancer may have: those that it
+	// translates, and those of the proxy. 0 means half of what the kernel tracks, and at most 262,144.
+	MaxConnections int
 	// Router is true if the machine forwards packets of others as well. Without it, what belongs to no listener is dropped:
 	// to forward packets of listeners, the machine has to be a router.
 	Router bool
@@ -64,10 +67,13 @@ func New(o Options) *Engine {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = defaultConnections()
+	}
 	return &Engine{
 		options:  o,
 		store:    store{path: filepath.Join(o.Dir, "kernel.json")},
-		firewall: firewall{renderer: renderer{flows: uint64(o.MaxFlows), router: o.Router}},
+		firewall: firewall{renderer: renderer{flows: uint64(o.MaxFlows), connections: o.MaxConnections, router: o.Router}},
 	}
 }
 

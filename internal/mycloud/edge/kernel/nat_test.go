@@ -12,6 +12,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/kernel"
 )
 
 func nat(l *config.Listener, _ *config.Pool) { l.Engine = config.NAT }
@@ -52,6 +53,51 @@ func TestNAT(t *testing.T) {
 	for _, protocol := range []string{"tcp", "udp"} {
 		if _, err := w.dial(protocol, vip4); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s without healthy members: error %v, want connection refused", protocol, err)
+		}
+	}
+}
+
+// A load balancer that has its share of the connections gets no more, and others do, also after a change and a restart.
+func TestConnectionsHaveAShare(t *testing.T) {
+	t.Parallel()
+	const share = 20
+	w := newWorld(t, 1, 2)
+	restart := func() {
+		w.edges[0].engine = kernel.New(kernel.Options{Dir: w.edges[0].dir, MaxConnections: share})
+	}
+	restart()
+	other := vip4.Next()
+	for _, vip := range []netip.Addr{vip4, vip6, other} {
+		w.listen("tcp", vip, nat)
+	}
+	w.apply()
+	for _, vip := range []netip.Addr{vip4, vip6} {
+		held := flatten(w.open(share, "tcp", vip))
+		for what, change := range map[string]func(){
+			"nothing": func() {},
+			"change":  func() { w.config.Listeners[0].Allowed = prefixes("0.0.0.0/0", "::/0"); w.apply() },
+			"restart": func() { restart(); w.apply() },
+		} {
+			change()
+			if _, err := w.dial("tcp", vip); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%s, after %s: a connection beyond the share: error %v, want connection refused", vip, what, err)
+			}
+		}
+		w.open(2, "tcp", other)
+		if n := broken(held...); n > 0 {
+			t.Errorf("%s: %d of %d connections broke", vip, n, share)
+		}
+		for _, c := range held[:share/2] {
+			w.must(c.Close())
+		}
+		again, deadline := 0, time.Now().Add(5*time.Second)
+		for again < share/2 && time.Now().Before(deadline) {
+			if _, err := w.dial("tcp", vip); err == nil {
+				again++
+			}
+		}
+		if again < share/2 {
+			t.Errorf("%s: %d connections in place of %d that have ended", vip, again, share/2)
 		}
 	}
 }

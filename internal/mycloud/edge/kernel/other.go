@@ -19,11 +19,11 @@ var errPlatform = errors.New("edges need Linux")
 
 // Options configures an Engine.
 type Options struct {
-	Dir      string
-	MaxFlows int
-	Router   bool
-	Clock    clock.PassiveClock
-	Logger   *slog.Logger
+	Dir                      string
+	MaxFlows, MaxConnections int
+	Router                   bool
+	Clock                    clock.PassiveClock
+	Logger                   *slog.Logger
 }
 
 // Engine does nothing.

@@ -19,8 +19,9 @@ const newConnection = "tcp flags & (fin | syn | rst | ack) == syn"
 
 // renderer writes rulesets. It keeps the tables of places, which take some time to build.
 type renderer struct {
-	flows  uint64
-	router bool
+	flows       uint64
+	connections int
+	router      bool
 	// places are the tables by content, and used those of the last ruleset.
 	places map[string]*table
 }
@@ -28,7 +29,7 @@ type renderer struct {
 // render returns the ruleset that does what the services say.
 func (r *renderer) render(services []*service, addresses []netip.Addr) *ruleset {
 	rs := newRuleset()
-	rs.static(r.flows, r.router)
+	rs.static(r.flows, r.connections, r.router)
 	for _, a := range addresses {
 		rs.tables["addresses"+suffixOf(a)].elements[a.String()] = ""
 	}

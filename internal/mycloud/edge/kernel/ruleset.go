@@ -18,7 +18,7 @@ type ruleset struct {
 	chains map[string]*chain
 	// tables are maps and sets whose elements the engine writes.
 	tables map[string]*table
-	// flows are maps whose elements the rules write.
+	// flows are maps and sets whose elements the rules write.
 	flows    map[string]flowMap
 	counters map[string]bool
 	// timeouts are the timeouts of conntrack. They are not removed: there are as many as different values.
@@ -46,8 +46,10 @@ type table struct {
 
 type flowMap struct {
 	kind, typeof string
-	timeout      time.Duration
-	size         uint64
+	// set is true for a set. Its elements have no timeout.
+	set     bool
+	timeout time.Duration
+	size    uint64
 }
 
 type timeout struct {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -43,6 +44,21 @@ func (s *settings) set(path, value string, from ...string) {
 	if _, ok := s.previous[path]; !ok {
 		s.previous[path] = current
 	}
+}
+
+// defaultConnections returns how many connections an address may have, so that the proxy and the table of conntrack have
+// room for others.
+func defaultConnections() int {
+	const most = 1 << 18
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
+	if err != nil {
+		return most // conntrack is not loaded yet
+	}
+	tracked, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || tracked <= 0 {
+		return most // no limit
+	}
+	return min(max(tracked/2, 1), most)
 }
 
 // forward makes the machine route packets of a family.

@@ -12,6 +12,9 @@ import (
 // hashSeed is the seed of all hashes. It must be the same on all edges, forever.
 const hashSeed = "0x4d43"
 
+// maxAddresses is more than an edge has.
+const maxAddresses = 1 << 16
+
 // The times for which flows are remembered that their listeners set no idle timeout for.
 const (
 	tcpIdle = 5 * time.Minute
@@ -30,17 +33,23 @@ const (
 	chooseMap = "choose"
 	// targetMap has the address and port of each mark of NAT listeners.
 	targetMap = "targets"
+	// shareSet counts the connections of each address that conntrack knows.
+	shareSet = "shares"
 	// answerSet has the addresses and ports of direct listeners, from which nodes answer.
 	answerSet = "answers"
 )
 
 // static adds the objects that are always there. Base chains are never changed: hooking one again loses packets.
-func (r *ruleset) static(flows uint64, router bool) {
+func (r *ruleset) static(flows uint64, connections int, router bool) {
 	r.chains["hook/raw"] = &chain{hook: &hook{"filter", "prerouting", -300}, rules: []string{
 		"ip daddr . meta l4proto . th dport vmap @listeners4",
 		"ip6 daddr . meta l4proto . th dport vmap @listeners6",
 	}}
+	// When conntrack is full, it drops the new connections of all.
+	share := "ct state new %[1]s daddr @addresses%[2]s add @" + shareSet + "%[2]s { %[1]s daddr ct count over %[3]d } goto refuse"
 	r.chains["hook/guard"] = &chain{hook: &hook{"filter", "prerouting", -110}, rules: []string{
+		fmt.Sprintf(share, "ip", "4", connections),
+		fmt.Sprintf(share, "ip6", "6", connections),
 		"ip daddr . meta l4proto . th dport vmap @guards4",
 		"ip6 daddr . meta l4proto . th dport vmap @guards6",
 	}}
@@ -74,6 +83,7 @@ func (r *ruleset) static(flows uint64, router bool) {
 			kind: "mark : " + address + " . inet_service", elements: map[string]string{},
 		}
 		r.tables[answerSet+suffix] = &table{kind: endpoint, set: true, elements: map[string]string{}}
+		r.flows[shareSet+suffix] = flowMap{kind: address, set: true, size: maxAddresses}
 		r.tables["addresses"+suffix] = &table{kind: address, set: true, elements: map[string]string{}}
 	}
 	for _, protocol := range []string{cloudv1.ProtocolTCP, cloudv1.ProtocolUDP} {
