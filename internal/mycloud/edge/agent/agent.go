@@ -112,6 +112,9 @@ type Agent struct {
 	serving serving
 	// heard is when the cloud has answered last.
 	heard time.Time
+	// followed is true once a request for changes has ended, and unfollowed is the error of the last one.
+	followed   bool
+	unfollowed error
 	// owners are the load balancers of all addresses that may be announced.
 	owners map[netip.Addr]string
 
@@ -147,11 +150,11 @@ func New(o Options) *Agent {
 // Run runs the agent until ctx is done. The engines continue; before they stop as well, call Leave.
 func (a *Agent) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	answered, note := make(chan struct{}), a.noteFollowing(ctx)
+	answered := make(chan struct{})
 	answer := sync.OnceFunc(func() { close(answered) })
 	wg.Go(func() {
 		f := state.Follower{Cloud: a.Cloud, Clock: a.Clock, OnState: a.setWanted, OnError: func(err error) {
-			note(err)
+			a.follow(err)
 			answer()
 		}}
 		f.Follow(ctx, a.latest())
@@ -160,6 +163,7 @@ func (a *Agent) Run(ctx context.Context) {
 	wg.Go(func() { a.followHealth(ctx) })
 	wg.Go(func() { a.announce(ctx) })
 	wg.Go(func() { a.watchParts(ctx) })
+	wg.Go(func() { a.watchCloud(ctx) })
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -222,15 +226,6 @@ func (a *Agent) latest() *state.State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wanted
-}
-
-// noteFollowing returns the function that logs when the cloud stops or starts to answer.
-func (a *Agent) noteFollowing(ctx context.Context) func(error) {
-	note := a.noteErrors(ctx, "Could not follow the cloud; the last state stays in force", "The cloud answers again")
-	return func(err error) {
-		a.Metrics.following(err == nil)
-		note(err)
-	}
 }
 
 // noteErrors returns a function that logs an error when it begins or becomes another, and when it has ended.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +53,48 @@ func TestHealthTakesNothingBack(t *testing.T) {
 				t.Errorf("the kernel went back: %q", steps)
 			}
 		})
+	}
+}
+
+// An edge whose cloud does not answer at all says so within seconds, however long requests may take, and once.
+func TestCloudIsSilent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("web")
+	w.until("announce 1")
+	following := func() bool {
+		var value float64
+		families, err := w.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "mycloud_edge_following" {
+				value = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return value == 1
+	}
+	logged := func(message string) int {
+		w.machine.mu.Lock()
+		defer w.machine.mu.Unlock()
+		return w.machine.logged[message]
+	}
+	const silent, again = "Could not follow the cloud; the last state stays in force", "The cloud answers again"
+	w.eventually("the edge follows", following)
+	release := make(chan struct{})
+	answer := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(answer)
+	w.cloud.Intercept(func(http.ResponseWriter, *http.Request) bool {
+		<-release
+		return true
+	})
+	w.eventually("the edge notices", func() bool { return !following() && logged(silent) == 1 })
+	w.cloud.Intercept(nil)
+	answer()
+	w.eventually("the edge follows again", func() bool { return following() && logged(again) == 1 })
+	if n := logged(silent); n != 1 {
+		t.Errorf("the silence is logged %d times", n)
 	}
 }
 

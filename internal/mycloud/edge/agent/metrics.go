@@ -35,7 +35,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return prometheus.NewDesc("mycloud_edge_"+name, help, labels, nil)
 	}
 	m := &Metrics{
-		follows:   gauge("following", "1 if the last request to the cloud succeeded, 0 if the edge goes on with the last state."),
+		follows:   gauge("following", "1 if the last request for changes and recent heartbeats succeeded, 0 if the edge goes on with the last state."),
 		saves:     gauge("state_saved", "1 if the state for the next start could be written, 0 if not."),
 		listeners: gauge("listeners", "Listeners that the edge serves."),
 		addresses: gauge("addresses", "Addresses that the edge answers for."),

@@ -14,6 +14,8 @@ import (
 const (
 	// defaultInterval is the time between heartbeats until the cloud has said what it expects.
 	defaultInterval = 2 * time.Second
+	// heartbeatTimeout limits a heartbeat: the next one may get through when the network comes back.
+	heartbeatTimeout = 10 * time.Second
 	// countersInterval is how often counters are sent.
 	countersInterval = 10 * time.Second
 )
@@ -116,7 +118,9 @@ func (r *reporter) send(ctx context.Context) error {
 	if !r.complete || now.Sub(r.countersSent) >= countersInterval {
 		h.Counters = &current.counters
 	}
-	reply, err := r.Cloud.Heartbeat(ctx, r.id, h)
+	limited, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	reply, err := r.Cloud.Heartbeat(limited, r.id, h)
 	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
 		// The edge was deleted, and its token with it, or another machine has taken its name meanwhile: it registers again.
 		r.id = ""

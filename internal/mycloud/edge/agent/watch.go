@@ -87,3 +87,36 @@ func (a *Agent) watchParts(ctx context.Context) {
 		a.setFaults(func(f *faults) { f.stuck = list })
 	}
 }
+
+// silence is how long heartbeats may fail until the edge says that it does not follow the cloud.
+const silence = 3 * defaultInterval
+
+// follow notes the result of a request for changes.
+func (a *Agent) follow(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.followed, a.unfollowed = true, err
+}
+
+// watchCloud says whether the edge follows the cloud until ctx is done. Requests for changes are held by the cloud, so that
+// it takes a minute until one without an answer ends; heartbeats tell earlier.
+func (a *Agent) watchCloud(ctx context.Context) {
+	note := a.noteErrors(ctx, "Could not follow the cloud; the last state stays in force", "The cloud answers again")
+	ticker := a.Clock.NewTicker(time.Second)
+	defer ticker.Stop()
+	for start := a.Clock.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		a.mu.Lock()
+		followed, err := a.followed, a.unfollowed
+		if a.Clock.Since(a.heard) > silence && a.Clock.Since(start) > silence {
+			err = fmt.Errorf("no heartbeat has succeeded for more than %s", silence)
+		}
+		a.mu.Unlock()
+		a.Metrics.following(followed && err == nil)
+		note(err)
+	}
+}
