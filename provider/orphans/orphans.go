@@ -5,6 +5,7 @@
 package orphans
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,11 +23,12 @@ const (
 	Adopted   = "adopted"
 	Protected = "protected"
 	Retained  = "retained"
+	Published = "published"
 	Untagged  = "untagged"
 )
 
 // Reasons returns all reasons.
-func Reasons() []string { return []string{Unused, Adopted, Protected, Retained, Untagged} }
+func Reasons() []string { return []string{Unused, Adopted, Protected, Published, Retained, Untagged} }
 
 // Orphan is a load balancer with the tag of the cluster that no Service uses.
 type Orphan struct {
@@ -34,15 +36,24 @@ type Orphan struct {
 
 	// Service is the Service that the load balancer belongs to, but that does not ask for one; nil if it does not exist.
 	Service *corev1.Service
+	// Publisher is the Service that publishes an address of the load balancer, although that belongs to another Service; nil
+	// if there is none.
+	Publisher *corev1.Service
 }
 
 // Find returns the load balancers of a cluster that none of its Services uses. A Service that has a record or an
 // address, or is being deleted, uses its load balancer until the controllers have released it. owned reports whether a
 // Service asks for a load balancer of ours.
 func Find(all []*cloudv1.LoadBalancer, services []*corev1.Service, owned func(*corev1.Service) bool) []Orphan {
-	byUID := map[string]*corev1.Service{}
+	byUID, publishers := map[string]*corev1.Service{}, map[string]*corev1.Service{}
 	for _, svc := range services {
 		byUID[string(svc.UID)] = svc
+		if !owned(svc) || svc.DeletionTimestamp != nil {
+			continue
+		}
+		for _, ingress := range svc.Status.LoadBalancer.Ingress {
+			publishers[ingress.IP] = svc
+		}
 	}
 	var found []Orphan
 	for _, lb := range all {
@@ -50,7 +61,11 @@ func Find(all []*cloudv1.LoadBalancer, services []*corev1.Service, owned func(*c
 		if svc != nil && (owned(svc) || held(svc)) || lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 			continue
 		}
-		found = append(found, Orphan{LoadBalancer: lb, Service: svc})
+		orphan := Orphan{LoadBalancer: lb, Service: svc}
+		for _, address := range lb.Addresses() {
+			orphan.Publisher = cmp.Or(orphan.Publisher, publishers[address])
+		}
+		found = append(found, orphan)
 	}
 	return found
 }
@@ -68,6 +83,8 @@ func (o Orphan) Reason() string {
 		return Untagged
 	case ownership.Adopted(o.Tags):
 		return Adopted
+	case o.Publisher != nil:
+		return Published
 	case o.Service != nil && teardown.Retains(o.Service):
 		return Retained
 	case o.DeletionProtection:
@@ -85,6 +102,9 @@ func (o Orphan) Keep() string {
 	case Adopted:
 		return fmt.Sprintf("a Service adopted it, so it is its owner's; to return it, remove its tags %s and %s",
 			ownership.ClusterUID, ownership.ServiceUID)
+	case Published:
+		return fmt.Sprintf("Service %s/%s publishes its address; set its tag %s to %s, the UID of that Service",
+			o.Publisher.Namespace, o.Publisher.Name, ownership.ServiceUID, o.Publisher.UID)
 	case Retained:
 		return fmt.Sprintf("Service %s/%s has retain-on-delete; remove that annotation", o.Service.Namespace, o.Service.Name)
 	case Protected:

@@ -37,8 +37,17 @@ func annotated(key, value string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Annotations[key] = value }
 }
 
+// publishing makes a Service ask for a load balancer and publish an address.
+func publishing(address string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	}
+}
+
 func TestFind(t *testing.T) {
 	const retain = "service.beta.kubernetes.io/dlb-retain-on-delete"
+	lost := func(lb *cloudv1.LoadBalancer) { lb.Tags[ownership.ServiceUID] = "uid-lost" }
 	for name, tc := range map[string]struct {
 		svc    *corev1.Service
 		change func(*cloudv1.LoadBalancer)
@@ -64,6 +73,16 @@ func TestFind(t *testing.T) {
 		"one that retains":             {svc: web(annotated(retain, "true")), reason: orphans.Retained},
 		"one that retains, misspelled": {svc: web(annotated(retain, "yes")), reason: orphans.Retained},
 		"one that does not retain":     {svc: web(annotated(retain, "false")), reason: orphans.Unused},
+		"of a lost service, with an address that another publishes": {
+			svc: web(publishing("203.0.113.1")), change: lost, reason: orphans.Published,
+		},
+		"of a lost service, with an address that another publishes that is being deleted": {
+			svc:    web(publishing("203.0.113.1"), func(svc *corev1.Service) { svc.DeletionTimestamp = &metav1.Time{} }),
+			change: lost, reason: orphans.Unused,
+		},
+		"of a lost service, with another address": {
+			svc: web(publishing("203.0.113.2")), change: lost, reason: orphans.Unused,
+		},
 		"being deleted": {
 			change: func(lb *cloudv1.LoadBalancer) { lb.ProvisioningState = cloudv1.ProvisioningPendingDelete },
 		},
@@ -81,6 +100,7 @@ func TestFind(t *testing.T) {
 			lb := &cloudv1.LoadBalancer{Object: cloudv1.Object{
 				ID: "lb-web", Tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.ServiceUID: "uid-web"},
 			}}
+			lb.VIPs = []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Address: "203.0.113.1"}}
 			if tc.change != nil {
 				tc.change(lb)
 			}

@@ -136,7 +136,11 @@ type deletion struct {
 func (w *world) checkSettled() {
 	w.t.Helper()
 	w.checkBalancers()
-	w.checkOrphans()
+	if w.checkOrphans() {
+		// Now nothing is in the way of other Services any more.
+		time.Sleep(settled)
+		w.checkBalancers()
+	}
 	w.checkNodes()
 	w.checkGroups()
 }
@@ -169,8 +173,8 @@ func (w *world) checkBalancers() {
 			if protected(svc) {
 				w.violation("%s keeps the finalizer without a load balancer: %v, %+v", svc.Name, svc.Annotations, svc.Status.Conditions)
 			}
-		case !exists && w.named(list.Items, svc) >= 2:
-			// A Service has two possible names for its load balancer, and both are those of load balancers that are kept.
+		case !exists && w.blocked(list.Items, svc):
+			// An operator has to decide: see checkOrphans.
 		case !exists:
 			w.violation("%s has no load balancer: %+v", svc.Name, svc.Status)
 		default:
@@ -185,25 +189,41 @@ func (w *world) checkBalancers() {
 	}
 }
 
-// named returns how many load balancers have a name that a Service may choose.
-func (w *world) named(all []cloudv1.LoadBalancer, svc *corev1.Service) int {
-	name, count := fmt.Sprintf("%s-%s-%s", w.clusterID, svc.Namespace, svc.Name), 0
+// blocked reports whether load balancers that a restore has left behind are in the way of that of a Service: they have
+// both of its possible names, or one has a name of it and the address that it publishes, and so may be its own without its
+// tags.
+func (w *world) blocked(all []cloudv1.LoadBalancer, svc *corev1.Service) bool {
+	name, names := fmt.Sprintf("%s-%s-%s", w.clusterID, svc.Namespace, svc.Name), 0
 	for i := range all {
-		if all[i].Name == name || strings.HasPrefix(all[i].Name, name+"-") {
-			count++
+		lb := &all[i]
+		if lb.Name != name && !strings.HasPrefix(lb.Name, name+"-") || !w.ledger.mayStay(types.UID(lb.Tags[ownership.ServiceUID])) {
+			continue
+		}
+		names++
+		if names == 2 || slices.Equal(lb.Addresses(), addresses(svc)) {
+			return true
 		}
 	}
-	return count
+	return false
 }
 
-// checkOrphans checks that the load balancers of lost Services are reported, and deletes them as an operator does.
-func (w *world) checkOrphans() {
+// checkOrphans checks that the load balancers of lost Services are reported. As an operator does, it gives those whose
+// addresses are published to the Services that publish them, and deletes the others. It reports whether there were any.
+func (w *world) checkOrphans() bool {
 	w.t.Helper()
 	found := w.listOrphans()
 	if reported := w.reportedOrphans(); reported != len(found) {
 		w.violation("%d load balancers without a Service are reported, there are %d", reported, len(found))
 	}
-	plan := orphans.Plan(found)
+	var unused []orphans.Orphan
+	for _, orphan := range found {
+		if orphan.Publisher == nil {
+			unused = append(unused, orphan)
+			continue
+		}
+		w.tag(orphan.LoadBalancer, orphan.Publisher)
+	}
+	plan := orphans.Plan(unused)
 	for i, err := range teardown.Execute(w.t.Context(), w.cloud, plan) {
 		if err != nil {
 			w.violation("load balancer %s without a Service cannot be deleted: %v", plan[i].ID, err)
@@ -212,6 +232,16 @@ func (w *world) checkOrphans() {
 	if left := w.listOrphans(); len(left) > 0 {
 		w.violation("%d load balancers without a Service are left", len(left))
 	}
+	return len(found) > 0
+}
+
+// tag gives a load balancer to a Service, as an operator does.
+func (w *world) tag(lb *cloudv1.LoadBalancer, svc *corev1.Service) {
+	w.t.Helper()
+	uid := string(svc.UID)
+	_, _, err := w.cloud.PatchLoadBalancer(w.t.Context(), lb.ID,
+		cloudv1.LoadBalancerPatch{Tags: map[string]*string{ownership.ServiceUID: &uid}}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	w.must(err)
 }
 
 func (w *world) listOrphans() []orphans.Orphan {

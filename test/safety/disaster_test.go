@@ -51,14 +51,9 @@ func (q *sequence) restoreEtcd(c *member) string {
 		return c.says("etcd has no backup")
 	}
 	q.counts.Note("etcd-restores", 1)
-	c.stop()
-	c.mu.Lock()
-	were := maps.Clone(c.services)
-	c.mu.Unlock()
 	nodes := c.names()
-	c.server.Restore(c.backup.Backup)
+	c.restoreEtcd(c.backup.Backup)
 	c.epoch = c.backup.epoch
-	c.ledger.restoredEtcd(c.world, were)
 	time.Sleep(time.Duration(q.random.Int64N(int64(outage))))
 	running, restored := c.runningMachines(), c.names()
 	for name := range nodes {
@@ -72,6 +67,16 @@ func (q *sequence) restoreEtcd(c *member) string {
 	c.report()
 	c.start()
 	return c.says("etcd is restored")
+}
+
+// restoreEtcd stops the controllers and restores a backup of etcd.
+func (w *world) restoreEtcd(b kubeapi.Backup) {
+	w.stop()
+	w.mu.Lock()
+	were := maps.Clone(w.services)
+	w.mu.Unlock()
+	w.server.Restore(b)
+	w.ledger.restoredEtcd(w, were)
 }
 
 // names returns the names of the Nodes.

@@ -33,9 +33,9 @@ func newOrphansCommand() *cobra.Command {
 		Long: "List the load balancers of this cluster that no Service uses, or delete those that are named. They\n" +
 			"come from finalizers that were removed by force, and from restored backups of etcd. The controllers\n" +
 			"keep them, because their addresses may be in use: look for these in DNS and in firewalls first.\n\n" +
-			"A load balancer that was adopted, has deletion protection, or whose Service has retain-on-delete is\n" +
-			"kept; the list says what to do. Before anything is deleted, the command asks for confirmation, and\n" +
-			"looks again.",
+			"A load balancer that was adopted, has deletion protection, whose address a Service publishes, or whose\n" +
+			"Service has retain-on-delete is kept; the list says what to do. Before anything is deleted, the command\n" +
+			"asks for confirmation, and looks again.",
 		Example: "  quayctl orphans --cloud-config=cloud.yaml\n" +
 			"  quayctl orphans --cloud-config=cloud.yaml --delete lb-4f6f0a8d1c2b3e59\n" +
 			"  quayctl orphans --cloud-config=cloud.yaml --delete --all --yes",
