@@ -217,7 +217,7 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 	}
 	found, remedy := "", "set the tag in the cloud"
 	if len(instead) > 0 {
-		found, remedy = ", but has "+strings.Join(instead, " and "), "if it belongs to no other load balancer, "+remedy
+		found, remedy = ", but has "+strings.Join(instead, " and "), "if no other service uses it, "+remedy
 	}
 	if svc := b.another(lb, tags); svc != nil {
 		found += fmt.Sprintf(" of service %s/%s", svc.Namespace, svc.Name)
