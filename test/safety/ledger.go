@@ -3,6 +3,7 @@ package safety
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -311,20 +312,25 @@ func (l *ledger) restoredEtcd(w *world, were map[types.UID]*corev1.Service) {
 	l.restored = true
 	has := map[types.UID]asset{}
 	for _, a := range now {
-		if a.cluster != w.uid || a.service == "" {
-			continue
+		if a.cluster == w.uid && a.service != "" {
+			has[a.service] = a
 		}
-		has[a.service] = a
-		was, is := were[a.service], w.services[a.service]
+	}
+	for _, uid := range slices.Concat(
+		slices.Collect(maps.Keys(has)), slices.Collect(maps.Keys(were)), slices.Collect(maps.Keys(w.services)),
+	) {
+		was, is := were[uid], w.services[uid]
+		_, exists := has[uid]
 		switch {
 		case is != nil && (ours(is) && is.DeletionTimestamp == nil || protected(is)):
 			// The controllers know of it: they keep it, or delete what its user has given up in the backup.
-			delete(l.kept, a.service)
-			delete(l.stray, a.service)
-		case was != nil && ours(was) && was.DeletionTimestamp == nil && len(addresses(was)) > 0:
-			l.kept[a.service] = true
-		default:
-			l.stray[a.service] = true
+			delete(l.kept, uid)
+			delete(l.stray, uid)
+		case exists && was != nil && ours(was) && was.DeletionTimestamp == nil && len(addresses(was)) > 0:
+			l.kept[uid] = true
+		case exists || was != nil && protected(was):
+			// If it does not exist, its creation may still be on its way to the cloud.
+			l.stray[uid] = true
 		}
 	}
 	for uid, svc := range w.services {
