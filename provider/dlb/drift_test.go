@@ -109,7 +109,7 @@ func TestDriftWhileTheCloudWorks(t *testing.T) {
 				if lb == &done {
 					reason = want
 				}
-				f.options.Mirror.LoadBalancers.Drop(done.ID)
+				f.options.Mirror.LoadBalancers.Drop(t.Context(), done.ID)
 				f.options.Mirror.LoadBalancers.Put(t.Context(), lb)
 				_, _ = f.ensure(builder.Service()) // that the cloud is still working is an error
 				f.expectCalls(string(lb.ProvisioningState))
@@ -150,7 +150,7 @@ func TestDriftOfAFailedLoadBalancer(t *testing.T) {
 			} {
 				now := lb
 				now.ProvisioningState, now.Revision = state, lb.Revision+"0"
-				f.options.Mirror.LoadBalancers.Drop(lb.ID)
+				f.options.Mirror.LoadBalancers.Drop(t.Context(), lb.ID)
 				f.options.Mirror.LoadBalancers.Put(t.Context(), &now)
 				for range 2 {
 					// Only a load balancer that the cloud fails to provide is an error.

@@ -191,7 +191,7 @@ func (b *Balancer) update(
 			return updated, nil
 		}
 		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
-			b.doubt(lb.ID, err)
+			b.doubt(ctx, lb.ID, err)
 			return lb, fmt.Errorf("update load balancer: %w", err)
 		}
 		if lb, err = b.reread(ctx, r, lb.ID); err != nil {
@@ -204,7 +204,7 @@ func (b *Balancer) update(
 func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.LoadBalancer, error) {
 	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		b.doubt(id, err)
+		b.doubt(ctx, id, err)
 		return nil, fmt.Errorf("read load balancer %s again: %w", id, err)
 	}
 	b.mirror.LoadBalancers.Put(ctx, lb)
@@ -214,9 +214,9 @@ func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.Lo
 
 // doubt drops a load balancer from the mirror if the cloud's answer contradicts the mirror, so that the next call asks
 // the cloud.
-func (b *Balancer) doubt(id string, err error) {
+func (b *Balancer) doubt(ctx context.Context, id string, err error) {
 	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
-		b.mirror.LoadBalancers.Drop(id)
+		b.mirror.LoadBalancers.Drop(ctx, id)
 	}
 }
 

@@ -55,7 +55,7 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 		}
 		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 			// The next call finds out what is wrong with the load balancer.
-			b.doubt(r.record.ID, err)
+			b.doubt(ctx, r.record.ID, err)
 			return false, err
 		}
 		if lb, err = b.reread(ctx, r, lb.ID); err != nil {
@@ -112,7 +112,7 @@ func (b *Balancer) deleteAgain(ctx context.Context, r *round, lb *cloudv1.LoadBa
 		return failed(lb, left)
 	}
 	if err := b.performRemoval(ctx, r, removalDelete, lb); err != nil {
-		b.doubt(lb.ID, err)
+		b.doubt(ctx, lb.ID, err)
 		return err
 	}
 	return r.waitRemoval(lb)
@@ -157,7 +157,7 @@ func (b *Balancer) release(
 	switch {
 	case err == nil:
 		r.lb = released
-		b.mirror.LoadBalancers.Drop(lb.ID)
+		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
 		return nil
 	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
 		return &refusal{reason: reasonRefused, cause: err, message: fmt.Sprintf("the cloud rejects load balancer %s as its "+
@@ -172,12 +172,12 @@ func (b *Balancer) confirmRemoval(ctx context.Context, r *round, lb *cloudv1.Loa
 	now, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 	switch {
 	case cloudapi.IsAbsent(err):
-		b.mirror.LoadBalancers.Drop(lb.ID)
+		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("confirm the removal of load balancer %s: %w", lb.ID, err)
 	case released(r.record, now):
-		b.mirror.LoadBalancers.Drop(lb.ID)
+		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
 		b.releasedEvent(r.svc, now)
 		return true, nil
 	}

@@ -24,7 +24,7 @@ func TestDeleteDespiteEmptyList(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	lb := f.publish(svc)
-	f.options.Mirror.LoadBalancers.Drop(lb.ID)
+	f.options.Mirror.LoadBalancers.Drop(t.Context(), lb.ID)
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || r.URL.Path != "/v1/load-balancers" {
 			return false

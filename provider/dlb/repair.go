@@ -19,7 +19,7 @@ func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalance
 		return b.reread(ctx, r, lb.ID)
 	}
 	if err != nil {
-		b.doubt(lb.ID, err)
+		b.doubt(ctx, lb.ID, err)
 		return lb, fmt.Errorf("repair load balancer: %w", err)
 	}
 	b.mirror.LoadBalancers.Put(ctx, written)

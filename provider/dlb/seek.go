@@ -81,7 +81,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	case err == nil:
 		return nil, b.disown(lb, r)
 	}
-	b.mirror.LoadBalancers.Drop(id)
+	b.mirror.LoadBalancers.Drop(ctx, id)
 	if r.record.Deleting {
 		return nil, nil
 	}

@@ -159,7 +159,7 @@ func TestPut(t *testing.T) {
 	if got := m.LoadBalancers.Get(lb.ID); got.Revision != later.Revision {
 		t.Errorf("the response was not stored: %+v", got)
 	}
-	m.LoadBalancers.Drop(lb.ID)
+	m.LoadBalancers.Drop(t.Context(), lb.ID)
 	if m.LoadBalancers.Get(lb.ID) != nil {
 		t.Error("the object is still there")
 	}

@@ -135,6 +135,32 @@ func TestAnswersOfALostState(t *testing.T) {
 	}
 }
 
+// TestAbsenceInALostState: a load balancer was absent from a state that the cloud has lost since. The restored cloud has it,
+// and so has the mirror, although it learns of the absence late.
+func TestAbsenceInALostState(t *testing.T) {
+	cl := cloud.Start(t, 0)
+	lb := balancer(t, cl)
+	backup := cl.Backup(t)
+	c := identify(t, cl)
+	if err := c.client.Identify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := c.client.WithinState(t.Context())
+	if _, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); !cloudapi.IsAbsent(err) {
+		t.Fatal(err)
+	}
+	cl.Restore(t, backup)
+	c.notice()
+	c.step()
+	c.mirror.LoadBalancers.Drop(ctx, lb.ID)
+	if c.mirror.LoadBalancers.Get(lb.ID) == nil {
+		t.Error("the mirror lacks what the cloud has again")
+	}
+}
+
 // identified is a mirror with a client that identifies the cloud.
 type identified struct {
 	t      *testing.T

@@ -106,11 +106,13 @@ func (s *Store[T]) Put(ctx context.Context, v *T) {
 	}
 }
 
-// Drop removes an object that a read by id has found to be absent.
-func (s *Store[T]) Drop(id string) {
+// Drop removes an object that a read by id has found to be absent. ctx is that of the read.
+func (s *Store[T]) Drop(ctx context.Context, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unset(id)
+	if s.within(ctx) {
+		s.unset(id)
+	}
 }
 
 func (s *Store[T]) sort(list []*T) {
