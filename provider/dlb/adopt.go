@@ -11,15 +11,20 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 )
+
+// longestOriginal limits how much of a record an adopted load balancer may take, in bytes. The API server limits all
+// annotations of an object to 256 KiB.
+const longestOriginal = 96 << 10
 
 // adopt takes over the load balancer that the Service names, if its owner offers it by a tag and the cloud can change
 // it to what the Service asks for. The latter is checked before the adoption: a load balancer that cannot be changed
 // must not become ours. Its tree is written by the next call, when the Service has recorded the present one.
 func (b *Balancer) adopt(ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec) error {
 	id := r.desired.AdoptID
-	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if cloudapi.IsAbsent(err) {
 		return invalid(keyAdoptID, id, "the cloud has no such load balancer")
 	}
@@ -42,33 +47,27 @@ func (b *Balancer) adopt(ctx context.Context, r *round, spec cloudv1.LoadBalance
 	if err := b.rehearse(ctx, r, b.wanted(r, spec, lb), lb, offer); err != nil {
 		return err
 	}
-	text, hash, err := original(lb)
-	if err != nil {
-		return err
-	}
+	text, hash := record.Original(lb)
 	if len(text) > longestOriginal {
 		return invalid(keyAdoptID, id, "the load balancer is too large: the service cannot record it for its return")
 	}
 	tags := maps.Clone(r.tags)
 	tags[ownership.Original] = hash
-	adopted, _, err := b.cloud.AdoptLoadBalancer(ctx, id, tags, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer})
+	adopted, _, err := b.o.Cloud.AdoptLoadBalancer(ctx, id, tags, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer})
 	if err != nil {
 		return fmt.Errorf("adopt load balancer: %w", err)
 	}
-	b.mirror.LoadBalancers.Put(ctx, adopted)
-	b.recorder.Eventf(r.svc, corev1.EventTypeNormal, "AdoptedLoadBalancer", "Adopted load balancer %s (%s)", lb.Name, id)
-	return b.recordOriginal(r, adopted)
+	b.o.Mirror.LoadBalancers.Put(ctx, adopted)
+	b.o.Recorder.Eventf(r.svc, corev1.EventTypeNormal, "AdoptedLoadBalancer", "Adopted load balancer %s (%s)", lb.Name, id)
+	return r.recordOriginal(adopted)
 }
 
 // recordOriginal records an adopted load balancer that is still as its owner offered it.
-func (b *Balancer) recordOriginal(r *round, lb *cloudv1.LoadBalancer) error {
-	text, _, err := original(offered(lb))
-	if err != nil {
-		return err
-	}
+func (r *round) recordOriginal(lb *cloudv1.LoadBalancer) error {
+	text, _ := record.Original(lb)
 	// It is not r.lb: nothing is published before it is configured.
 	r.lb = nil
-	r.record = record{ID: lb.ID, Owner: string(r.svc.UID), Original: text}
+	r.record = &record.Record{ID: lb.ID, Owner: string(r.svc.UID), Original: text}
 	return r.wait(soon, fmt.Sprintf("load balancer %s was adopted and is to be configured next", lb.ID))
 }
 

@@ -1,7 +1,7 @@
-// Package dlb reconciles the cloud's load balancers with Services. Three files decide and do no I/O: tree.go what a
-// load balancer is to be, decide.go what to do next, outcome.go what to say about it. The other files find out and act:
-// with as few requests as possible, and by writes that require the owner's tags, the revision and, for creations, an
-// idempotency key.
+// Package dlb reconciles the cloud's load balancers with Services. Decisions do no I/O: package tree decides what a load
+// balancer is to be, decide.go what to do next, outcome.go what to say about it. The other files find out and act: with as
+// few requests as possible, and by writes that require the owner's tags, the revision and, for creations, an idempotency
+// key.
 package dlb
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	events "k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -22,12 +23,29 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/provider/dlb/census"
+	"quaymaster.dev/provider/dlb/pause"
+	"quaymaster.dev/provider/dlb/record"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 )
 
-// groupWait limits how long one call waits for the first sync of a node group: other Services wait in the queue.
-const groupWait = 100 * time.Millisecond
+const (
+	// groupWait limits how long one call waits for the first sync of a node group: other Services wait in the queue.
+	groupWait = 100 * time.Millisecond
+	// releasePeriod is how often it is looked whether the brake can be released.
+	releasePeriod = 5 * time.Minute
+	// absentPeriod is the time between two questions about an absent load balancer, and how often it is looked whether an
+	// operator has decided.
+	absentPeriod = 30 * time.Second
+	// refusedPeriod is the first pause after a write that the cloud has rejected, or a load balancer that is not ours.
+	refusedPeriod = time.Minute
+	// repairPeriod is the first pause after an attempt to repair a load balancer.
+	repairPeriod = 30 * time.Second
+	// auditPeriod is how often it is looked whether new load balancers may be created, without a call of the cloud.
+	auditPeriod = 5 * time.Second
+)
 
 // NodeGroups finds the groups of ingress nodes that pools refer to.
 type NodeGroups interface {
@@ -46,7 +64,7 @@ type Options struct {
 	// ClusterID is the prefix of the names of load balancers.
 	ClusterID string
 	// Network places new load balancers.
-	Network Network
+	Network tree.Network
 	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too, unless
 	// ClassOnly is set.
 	LoadBalancerClass string
@@ -65,7 +83,7 @@ type Options struct {
 	Services corelisters.ServiceLister
 	// Brake stops the replacement of load balancers while many are missing; if nil, this is not recorded, and no operator
 	// can resume it.
-	Brake Brake
+	Brake census.Brake
 	// Recorder emits Events about Services.
 	Recorder events.EventRecorder
 	// Clock defaults to the real clock.
@@ -75,57 +93,53 @@ type Options struct {
 // Configure returns the options with what the cloud config decides.
 func (o Options) Configure(cfg config.Config) Options {
 	o.ClusterID, o.LoadBalancerClass, o.ClassOnly = cfg.ClusterID, cfg.LoadBalancerClass, !cfg.DefaultClass
-	o.Network = Network{VPCID: cfg.Network.VPCID, SubnetIDs: cfg.Network.SubnetIDs}
+	o.Network = tree.Network{VPCID: cfg.Network.VPCID, SubnetIDs: cfg.Network.SubnetIDs}
 	o.KubeProxyHealthCheckPort = cfg.KubeProxyHealthCheckPort
 	return o
 }
 
 // Balancer implements service.Balancers for mycloud. Tags, not names, identify the load balancer of a Service.
 type Balancer struct {
-	cloud     *cloudapi.Client
-	mirror    *mirror.Mirror
-	cluster   *ownership.Cluster
-	clusterID string
-	network   Network
-	reviewer  review.Reviewer
-	policies  Policies
-	groups    NodeGroups
-	services  corelisters.ServiceLister
-	recorder  events.EventRecorder
-	clock     clock.PassiveClock
-	overview  *overview
-	census    census
-	state     state
-	brake     Brake
-	drift     Drift
+	o        Options
+	reviewer review.Reviewer
+	overview *overview
+	census   *census.Census
+	state    state
 
 	// missing and disowned are the load balancers that the cloud does not have, or that are not ours; refused are writes
 	// that the cloud has rejected, and repairs attempts to repair a load balancer.
-	missing, disowned, refused, repairs *pauses
-
-	kubeProxyPort int32
+	missing, disowned, refused, repairs *pause.Pauses
 }
 
 var _ service.Balancers = (*Balancer)(nil)
 
 // New returns a Balancer. It does no I/O.
 func New(o Options) *Balancer {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.KubeProxyHealthCheckPort == 0 {
-		o.KubeProxyHealthCheckPort = loadbalancer.DefaultKubeProxyHealthCheckPort
-	}
+	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
+	o.KubeProxyHealthCheckPort = cmp.Or(o.KubeProxyHealthCheckPort, loadbalancer.DefaultKubeProxyHealthCheckPort)
 	o.Drift = cmp.Or(o.Drift, DriftRepair)
-	reviewer := review.Own(o.LoadBalancerClass, !o.ClassOnly)
-	return &Balancer{
-		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
-		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,
-		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort, brake: o.Brake, drift: o.Drift,
-		missing: newPauses(absentPeriod, absentAnswers), disowned: newPauses(refusedPeriod, 1),
-		refused: newPauses(refusedPeriod, 1), repairs: newPauses(repairPeriod, 1),
-		overview: &overview{services: o.Services, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
+	b := &Balancer{
+		o: o, reviewer: review.Own(o.LoadBalancerClass, !o.ClassOnly),
+		missing: pause.New(absentPeriod, pause.Answers), disowned: pause.New(refusedPeriod, 1),
+		refused: pause.New(refusedPeriod, 1), repairs: pause.New(repairPeriod, 1),
 	}
+	b.overview = &overview{services: o.Services, owned: b.Owned, clock: o.Clock, failing: map[types.UID]time.Time{}}
+	b.census = census.New(census.Options{
+		Mirror: o.Mirror, Services: o.Services, Owned: b.Owned, Brake: o.Brake, Clock: o.Clock,
+		Hopeless: func(uid types.UID) bool { return b.missing.Settled(uid) || b.disowned.Noted(uid) },
+	})
+	return b
+}
+
+// Run releases the brake when all load balancers are back, until ctx ends: then no Service asks about it.
+func (b *Balancer) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, b.census.Settle, releasePeriod)
+}
+
+// Audit makes new load balancers wait until it is known which are missing: the cloud may have lost some.
+func (b *Balancer) Audit(*cloudv1.Meta) {
+	b.missing.Clear()
+	b.census.Audit()
 }
 
 // Metrics returns the collector that counts Services by the state of their load balancers.
@@ -140,7 +154,7 @@ type round struct {
 	// tags are those of the Service's load balancer.
 	tags map[string]string
 	// record is the Service's at first; the call updates it.
-	record   record
+	record   *record.Record
 	removing bool
 	lb       *cloudv1.LoadBalancer
 	desired  *loadbalancer.Desired
@@ -153,32 +167,8 @@ type round struct {
 	drifted string
 }
 
-func (b *Balancer) begin(ctx context.Context, svc *corev1.Service) (*round, error) {
-	b.census.begin()
-	r := &round{svc: svc, record: recordOf(svc)}
-	var err error
-	r.tags, err = b.cluster.ServiceTags(ctx, svc)
-	return r, err
-}
-
-// handle identifies the load balancer for users: its ID, or a published address if there is no record.
-func (r *round) handle() string { return handleOf(r.svc, r.record) }
-
-func handleOf(svc *corev1.Service, rec record) string {
-	if rec.ID != "" {
-		return rec.ID
-	}
-	if published := svc.Status.LoadBalancer.Ingress; len(published) > 0 {
-		return cmp.Or(published[0].IP, published[0].Hostname)
-	}
-	return ""
-}
-
-// abandons reports whether the user of a Service has given up its load balancer and the address.
-func abandons(svc *corev1.Service) bool {
-	given := svc.Annotations[AnnotationAbandon]
-	return given != "" && given == handleOf(svc, recordOf(svc))
-}
+// handle identifies the load balancer for users.
+func (r *round) handle() string { return r.record.Handle(r.svc) }
 
 // wait ends the call without an error: something is not finished.
 func (r *round) wait(after time.Duration, what string) error {
@@ -189,31 +179,33 @@ func (r *round) wait(after time.Duration, what string) error {
 // Ensure implements service.Balancers. If the Service's annotations are invalid, the load balancer is kept as last
 // configured.
 func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.State, error) {
-	ctx = b.cloud.WithinState(cloudapi.WithFlow(ctx, svc.Namespace))
-	r, err := b.begin(ctx, svc)
-	if err == nil {
-		err = b.ensure(ctx, r)
-	}
-	err = explain(err)
-	b.overview.note(svc, err)
-	return b.outcome(r, err), err
+	return b.call(ctx, svc, false)
 }
 
 // Remove implements service.Balancers. Annotations other than those about the end may be invalid: they no longer
 // matter.
 func (b *Balancer) Remove(ctx context.Context, svc *corev1.Service) (service.State, error) {
-	ctx = b.cloud.WithinState(cloudapi.WithFlow(ctx, svc.Namespace))
-	r, err := b.begin(ctx, svc)
+	return b.call(ctx, svc, true)
+}
+
+func (b *Balancer) call(ctx context.Context, svc *corev1.Service, removing bool) (service.State, error) {
+	b.census.Begin()
+	ctx = b.o.Cloud.WithinState(cloudapi.WithFlow(ctx, svc.Namespace))
+	r := &round{svc: svc, record: record.Of(svc), removing: removing}
+	var err error
 	gone := false
-	if err == nil {
-		r.removing = true
-		gone, err = b.remove(ctx, r)
+	if r.tags, err = b.o.Cluster.ServiceTags(ctx, svc); err == nil {
+		if removing {
+			gone, err = b.remove(ctx, r)
+		} else {
+			err = b.ensure(ctx, r)
+		}
 	}
 	err = explain(err)
 	b.overview.note(svc, err)
 	if gone {
-		for _, p := range []*pauses{b.missing, b.disowned, b.refused, b.repairs} {
-			p.forget(svc.UID)
+		for _, p := range []*pause.Pauses{b.missing, b.disowned, b.refused, b.repairs} {
+			p.Forget(svc.UID)
 		}
 		return service.State{Gone: true}, nil
 	}

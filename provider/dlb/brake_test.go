@@ -18,10 +18,12 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/kube/brakes"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/env"
@@ -101,8 +103,8 @@ func TestBrakeIsRecorded(t *testing.T) {
 		t.Fatal("the brake is not engaged")
 	}
 	// Five of six are there again: the user has given up one.
-	lost := dlb.RecordedID(f.stored(second))
-	f.edit(second, func(s *corev1.Service) { metav1.SetMetaDataAnnotation(&s.ObjectMeta, dlb.AnnotationAbandon, lost) })
+	lost := record.Of(f.stored(second)).ID
+	f.edit(second, func(s *corev1.Service) { metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationAbandon, lost) })
 	f.publish(f.stored(second))
 	f.restart()
 	f.refuse(first)
@@ -130,7 +132,7 @@ func TestBrakeIsReleased(t *testing.T) {
 	}
 	for _, lb := range f.all() {
 		for _, svc := range services {
-			if uid := string(svc.UID); lb.ID == dlb.RecordedID(f.stored(svc)) {
+			if uid := string(svc.UID); lb.ID == record.Of(f.stored(svc)).ID {
 				f.tag(lb, ownership.ServiceUID, &uid)
 			}
 		}
@@ -139,10 +141,13 @@ func TestBrakeIsReleased(t *testing.T) {
 		f.mustEnsure(svc)
 	}
 	f.pass(2)
-	dlb.NewOrphans(f.Balancer).Look(t.Context())
-	if _, _, engaged := book.Engaged(brakes.MissingLoadBalancers); engaged {
-		t.Error("the brake is still engaged")
-	}
+	go f.Run(t.Context())
+	env.Eventually(t, 10*time.Second, "the release of the brake", func(context.Context) error {
+		if message, _, engaged := book.Engaged(brakes.MissingLoadBalancers); engaged {
+			return errors.New(message)
+		}
+		return nil
+	})
 }
 
 // When an operator has resumed the work, new load balancers still do not get the addresses of those that are missing.
@@ -251,7 +256,7 @@ func TestRecreateKeepsTheAddress(t *testing.T) {
 		}
 		f.expectCondition(svc, metav1.ConditionFalse, "LoadBalancerMissing", "address "+address+" is in use; to get a new address")
 		f.edit(svc, func(s *corev1.Service) {
-			metav1.SetMetaDataAnnotation(&s.ObjectMeta, dlb.AnnotationAbandon, dlb.RecordedID(s))
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationAbandon, record.Of(s).ID)
 		})
 		if got := current(f, f.stored(svc)); got == address {
 			t.Errorf("address %s, want a new one", got)
@@ -362,8 +367,8 @@ func (f *fixture) giveUp(svc *corev1.Service) cloudv1.LoadBalancer {
 	f.t.Helper()
 	lb := f.publish(svc)
 	f.edit(svc, func(s *corev1.Service) {
-		was := s.Annotations[dlb.AnnotationRecord]
-		s.Annotations[dlb.AnnotationRecord] = strings.Replace(was, "{", `{"deleting":true,`, 1)
+		was := s.Annotations[service.AnnotationRecord]
+		s.Annotations[service.AnnotationRecord] = strings.Replace(was, "{", `{"deleting":true,`, 1)
 	})
 	f.lose(lb)
 	return lb

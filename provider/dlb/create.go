@@ -11,6 +11,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -30,8 +31,8 @@ func (b *Balancer) create(
 	if problem == nil {
 		return lb, err
 	}
-	b.missing.settle(r.svc.UID)
-	if b.resumed() {
+	b.missing.Settle(r.svc.UID)
+	if b.census.Resumed() {
 		if err := b.mayCreate(ctx, r, spec.VIPs); err != nil {
 			return nil, err
 		}
@@ -39,15 +40,15 @@ func (b *Balancer) create(
 	}
 	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
-			"%s to %s", r.handle(), problem.Summary(), AnnotationAbandon, r.handle())}
-	b.missing.begin(r.svc.UID, refused, b.clock.Now())
+			"%s to %s", r.handle(), problem.Summary(), record.AnnotationAbandon, r.handle())}
+	b.missing.Begin(r.svc.UID, refused, b.o.Clock.Now())
 	return nil, refused
 }
 
 // publishedVIPs returns the VIPs of a new load balancer with the addresses that the Service publishes, unless it has given
 // them up. Records alone do not count: users can edit them.
 func (r *round) publishedVIPs(vips []cloudv1.VIP) []cloudv1.VIP {
-	if abandons(r.svc) {
+	if record.Abandoned(r.svc) {
 		return vips
 	}
 	vips = slices.Clone(vips)
@@ -84,7 +85,7 @@ func addressProblem(err error) *cloudv1.Problem {
 func (b *Balancer) createUnderFreeName(
 	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
-	plain, unique := Names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
+	plain, unique := Names(b.o.ClusterID, spec.Tags[ownership.ClusterUID], r.svc)
 	var taken error
 	for _, name := range []string{plain, unique} {
 		spec.Name = name
@@ -93,8 +94,8 @@ func (b *Balancer) createUnderFreeName(
 			if name == unique {
 				b.nameTaken(r.svc, plain, unique)
 			}
-			b.mirror.LoadBalancers.Put(ctx, made)
-			b.missing.forget(r.svc.UID)
+			b.o.Mirror.LoadBalancers.Put(ctx, made)
+			b.missing.Forget(r.svc.UID)
 			return made, nil
 		}
 		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
@@ -120,11 +121,11 @@ func (b *Balancer) createNamed(
 	}
 	return ownership.Create(identity,
 		func(key string) (*cloudv1.LoadBalancer, error) {
-			lb, _, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
+			lb, _, err := b.o.Cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
 			return lb, err
 		},
 		func(made *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
-			lb, err := b.cloud.LoadBalancer(ctx, made.ID, cloudapi.ReadOptions{})
+			lb, err := b.o.Cloud.LoadBalancer(ctx, made.ID, cloudapi.ReadOptions{})
 			if err == nil && !ownership.Bears(lb.Tags, r.tags) {
 				err = ownership.ErrNotOurs
 			}
@@ -141,15 +142,15 @@ func (b *Balancer) holder(
 	if id == "" {
 		return nil, nil
 	}
-	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the holder of the name %s: %w", name, err)
 	}
 	if ownership.Bears(lb.Tags, r.tags) {
-		b.mirror.LoadBalancers.Put(ctx, lb)
+		b.o.Mirror.LoadBalancers.Put(ctx, lb)
 		return lb, nil
 	}
-	abandoned := r.svc.Annotations[AnnotationAbandon]
+	abandoned := r.svc.Annotations[record.AnnotationAbandon]
 	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
 		if ingress.IP != "" && abandoned != lb.ID && abandoned != r.handle() &&
 			slices.ContainsFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Address == ingress.IP }) {

@@ -6,6 +6,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/record"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -45,9 +47,9 @@ func next(
 		return stepDelete, nil
 	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 		return stepWait, nil
-	case mustRecord(r.record, lb):
+	case r.record.Lacks(lb):
 		return stepRecord, nil
-	case !alike && !same(want, lb):
+	case !alike && !tree.Same(want, lb):
 		return stepReplace, nil
 	case lb.ProvisioningState == cloudv1.ProvisioningError:
 		return stepRepair, nil
@@ -55,33 +57,6 @@ func next(
 		return stepWait, nil
 	}
 	return stepNone, nil
-}
-
-// mustRecord reports whether the original of an adopted load balancer is not recorded, though it is still as it was.
-func mustRecord(rec record, lb *cloudv1.LoadBalancer) bool {
-	hash, adopted := lb.Tags[ownership.Original]
-	if !adopted || rec.Original != "" {
-		return false
-	}
-	_, now, err := original(offered(lb))
-	return err == nil && now == hash
-}
-
-// offered returns an adopted load balancer without the tags that its adoption has added.
-func offered(lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {
-	was := *lb
-	was.Tags = without(lb.Tags, ownership.ClusterUID, ownership.ServiceUID, ownership.Original)
-	return &was
-}
-
-func without(tags map[string]string, keys ...string) map[string]string {
-	rest := map[string]string{}
-	for key, value := range tags {
-		if !slices.Contains(keys, key) {
-			rest[key] = value
-		}
-	}
-	return rest
 }
 
 // removal is the next thing to do to end a Service's use of a load balancer.
@@ -102,7 +77,7 @@ type wishes struct{ protected, retain bool }
 
 // last decides how a load balancer gets closer to its end. One that the Service records as adopted is not deleted even if
 // it has lost all tags that say so.
-func last(rec record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
+func last(rec *record.Record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
 	adopted := ownership.Adopted(lb.Tags) || rec.Original != ""
 	_, ours := lb.Tags[ownership.Protected]
 	switch {
@@ -127,49 +102,9 @@ func last(rec record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
 	return removalDelete, nil
 }
 
-// releasedSpec returns the tree of a load balancer that its Service no longer uses: that which an adopted one had, or
-// else the same tree without backends, because the node ports will belong to others.
-func releasedSpec(rec record, lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
-	if hash, adopted := lb.Tags[ownership.Original]; adopted {
-		if spec, err := rec.originalSpec(hash); err == nil {
-			// What others have changed meanwhile stays: an offer that was withdrawn, protection in an emergency.
-			spec.Tags = returnedTags(rec, spec.Tags, lb.Tags)
-			spec.DeletionProtection = spec.DeletionProtection || foreignProtection(lb)
-			return spec
-		}
-	}
-	spec := cloudv1.LoadBalancerSpec{Name: lb.Name, LoadBalancerFields: lb.LoadBalancerFields}
-	spec.Tags = withoutOurs(lb.Tags)
-	if _, ours := lb.Tags[ownership.Protected]; ours {
-		spec.DeletionProtection = false
-	}
-	spec.Pools = slices.Clone(lb.Pools)
-	for i := range spec.Pools {
-		spec.Pools[i].NodeGroupID, spec.Pools[i].Members = "", nil
-	}
-	return spec
-}
-
-// returnedTags returns the tags of an adopted load balancer without ours, and with those that the Service has set as they
-// were before.
-func returnedTags(rec record, was, now map[string]string) map[string]string {
-	tags := withoutOurs(now)
-	for _, key := range rec.Applied.Tags {
-		delete(tags, key)
-		if value, had := was[key]; had {
-			tags[key] = value
-		}
-	}
-	return tags
-}
-
-func withoutOurs(tags map[string]string) map[string]string {
-	return without(tags, ownership.ClusterUID, ownership.ServiceUID, ownership.Protected, ownership.Original)
-}
-
 // released reports whether a load balancer without the Service's tags is one that was released: it has none of the
 // tags, and it does not send traffic to the cluster's nodes.
-func released(rec record, lb *cloudv1.LoadBalancer) bool {
+func released(rec *record.Record, lb *cloudv1.LoadBalancer) bool {
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		if _, has := lb.Tags[key]; has {
 			return false

@@ -9,6 +9,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/provider/dlb/tree"
 )
 
 // Drift says what to do about a load balancer that was changed in the cloud.
@@ -33,11 +34,11 @@ const longestList = 20
 // tolerates reports whether a load balancer stays as it is although it may differ from want. It notes the differences
 // that are to be reported.
 func (b *Balancer) tolerates(r *round, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer) bool {
-	if b.drift == DriftRepair || lb == nil || !r.record.settled(r.svc) {
+	if b.o.Drift == DriftRepair || lb == nil || !r.record.Settled(r.svc) {
 		return false
 	}
-	if b.drift == DriftReport && !same(want, lb) {
-		list := Differences(want, lb)
+	if b.o.Drift == DriftReport && !tree.Same(want, lb) {
+		list := tree.Differences(want, lb)
 		if more := len(list) - longestList; more > 0 {
 			list = append(list[:longestList], fmt.Sprintf("and %d more", more))
 		}
@@ -51,17 +52,6 @@ func (b *Balancer) tolerates(r *round, want cloudv1.LoadBalancerSpec, lb *cloudv
 func (b *Balancer) announceDrift(r *round) {
 	c := meta.FindStatusCondition(r.svc.Status.Conditions, service.ConditionConfigured)
 	if c == nil || c.Reason != reasonDrifted {
-		b.recorder.Event(r.svc, corev1.EventTypeWarning, "LoadBalancerDrifted", r.drifted)
+		b.o.Recorder.Event(r.svc, corev1.EventTypeWarning, "LoadBalancerDrifted", r.drifted)
 	}
-}
-
-// Settled reports whether the load balancer of a Service was once what the Service asks for, and the Service has not
-// changed since: if the load balancer differs now, it is not because of the Service.
-func Settled(svc *corev1.Service) bool {
-	rec := recordOf(svc)
-	return rec.settled(svc)
-}
-
-func (r *record) settled(svc *corev1.Service) bool {
-	return r.Service != "" && r.Service == fingerprint(svc)
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -211,27 +210,6 @@ func TestDriftOfALostLoadBalancer(t *testing.T) {
 		}
 		if f.mustEnsure(svc); f.only().ID == lost.ID {
 			t.Errorf("%s: the load balancer came back", drift)
-		}
-	}
-}
-
-func TestDifferences(t *testing.T) {
-	f := start(t, 0)
-	f.mustEnsure(builder.Service())
-	lb := f.only()
-	want := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: map[string]string{"a": "b"}, LoadBalancerFields: lb.LoadBalancerFields}
-	if got := dlb.Differences(cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}, &lb); len(got) > 0 {
-		t.Errorf("differences to itself: %q", got)
-	}
-	want.Zones = []string{"eu-1b"}
-	want.Pools = append(slices.Clone(lb.Pools), cloudv1.Pool{Key: "tcp/81", Family: "ipv4"})
-	got := strings.Join(dlb.Differences(want, &lb), "\n")
-	for _, line := range []string{
-		`pools[tcp/81,ipv4].key: unset -> "tcp/81"`, `tags[a]: unset -> "b"`, `tags[quaymaster.dev/cluster-uid]: "` + clusterUID + `" -> unset`,
-		`-> ["eu-1b"]`,
-	} {
-		if !strings.Contains(got, line) {
-			t.Errorf("no line %q in\n%s", line, got)
 		}
 	}
 }

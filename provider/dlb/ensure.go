@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -52,7 +52,7 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	if err := asked.valid(); err != nil {
 		return err
 	}
-	desired := loadbalancer.Build(asked.parsed.Own(), b.kubeProxyPort)
+	desired := loadbalancer.Build(asked.parsed.Own(), b.o.KubeProxyHealthCheckPort)
 	if err := b.obey(asked, desired, r.lb); err != nil {
 		return err
 	}
@@ -77,6 +77,20 @@ func (b *Balancer) withdraw(ctx context.Context, r *round) (err error) {
 	return r.wait(soon, fmt.Sprintf("load balancer %s was deleted; a new one is created", r.record.ID))
 }
 
+// checkAllocated checks that the API server has allocated the ports that backends listen on, unless it will not. Load
+// balancers that forward packets unchanged need none; validation refuses the others.
+func checkAllocated(svc *corev1.Service) error {
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort == 0 && !loadbalancer.NoNodePort(svc, p) {
+			return &postponed{cause: fmt.Errorf("port %d has no node port yet", p.Port)}
+		}
+	}
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
+		return &postponed{cause: errors.New("the service has no health check node port yet")}
+	}
+	return nil
+}
+
 // perform decides on the next step, does it and notes the result.
 func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec) error {
 	d, lb := r.desired, r.lb
@@ -97,7 +111,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	case stepAdopt:
 		return b.unlessRefused(r, func() error { return b.adopt(ctx, r, spec) }, step, spec, d.AdoptID)
 	case stepRecord:
-		return b.recordOriginal(r, lb)
+		return r.recordOriginal(lb)
 	case stepDelete:
 		return b.deleteAgain(ctx, r, lb)
 	case stepReplace:
@@ -110,7 +124,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	case stepRepair:
 		lb, err = b.repair(ctx, r, lb)
 	case stepNone, stepWait:
-		b.refused.forget(r.svc.UID)
+		b.refused.Forget(r.svc.UID)
 	}
 	if lb != nil {
 		// Even if the write failed, the load balancer is the Service's.
@@ -126,10 +140,10 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	}
 	switch lb.ProvisioningState {
 	case cloudv1.ProvisioningError:
-		left, _ := b.repairs.left(r.svc.UID, lb.ID, b.clock.Now())
+		left, _ := b.repairs.Left(r.svc.UID, lb.ID, b.o.Clock.Now())
 		return failed(lb, left)
 	case cloudv1.ProvisioningActive:
-		b.repairs.forget(r.svc.UID)
+		b.repairs.Forget(r.svc.UID)
 		if published != nil {
 			return nil
 		}
@@ -144,7 +158,7 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 	group := r.desired.IngressGroup
 	waiting, cancel := context.WithTimeout(ctx, groupWait)
 	defer cancel()
-	groupID, err := b.groups.ID(waiting, group)
+	groupID, err := b.o.NodeGroups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return cloudv1.LoadBalancerSpec{}, &postponed{
 			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon, expected: true,
@@ -156,16 +170,7 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 	if err != nil {
 		return cloudv1.LoadBalancerSpec{}, err
 	}
-	tags := maps.Clone(r.desired.Tags)
-	if tags == nil {
-		tags = map[string]string{}
-	}
-	maps.Copy(tags, r.tags)
-	spec := cloudv1.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(r.desired, b.network, groupID)}
-	if r.lb == nil && r.desired.DeletionProtection {
-		spec.Tags[ownership.Protected] = protectedByService
-	}
-	return spec, nil
+	return tree.Wanted(r.desired, b.o.Network, groupID, r.tags), nil
 }
 
 func groupOf(spec cloudv1.LoadBalancerSpec) string {
@@ -182,12 +187,12 @@ func (b *Balancer) update(
 ) (*cloudv1.LoadBalancer, error) {
 	for reread := false; ; reread = true {
 		want := b.wanted(r, spec, lb)
-		if reread && same(want, lb) {
+		if reread && tree.Same(want, lb) {
 			return lb, nil
 		}
 		updated, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: r.tags})
 		if err == nil {
-			b.mirror.LoadBalancers.Put(ctx, updated)
+			b.o.Mirror.LoadBalancers.Put(ctx, updated)
 			return updated, nil
 		}
 		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
@@ -202,12 +207,12 @@ func (b *Balancer) update(
 
 // reread reads a load balancer that is newer than the mirror's.
 func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.LoadBalancer, error) {
-	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
 		b.doubt(ctx, id, err)
 		return nil, fmt.Errorf("read load balancer %s again: %w", id, err)
 	}
-	b.mirror.LoadBalancers.Put(ctx, lb)
+	b.o.Mirror.LoadBalancers.Put(ctx, lb)
 	r.lb = lb
 	return lb, nil
 }
@@ -216,7 +221,7 @@ func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.Lo
 // the cloud.
 func (b *Balancer) doubt(ctx context.Context, id string, err error) {
 	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
-		b.mirror.LoadBalancers.Drop(ctx, id)
+		b.o.Mirror.LoadBalancers.Drop(ctx, id)
 	}
 }
 
@@ -225,8 +230,8 @@ func (b *Balancer) doubt(ctx context.Context, id string, err error) {
 func (b *Balancer) wanted(
 	r *round, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
-	want := settle(spec, r.desired, r.record, lb)
-	plain, unique := Names(b.clusterID, r.tags[ownership.ClusterUID], r.svc)
+	want := tree.Settle(spec, r.desired, r.record.Applied, lb)
+	plain, unique := Names(b.o.ClusterID, r.tags[ownership.ClusterUID], r.svc)
 	want.Name = plain
 	if lb.Name == unique {
 		want.Name = unique
@@ -240,14 +245,14 @@ func (b *Balancer) put(
 	o cloudapi.WriteOptions,
 ) (*cloudv1.LoadBalancer, error) {
 	o.IfMatch, o.Base = lb.Revision, lb
-	updated, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+	updated, _, err := b.o.Cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		return updated, err
 	}
-	plain, unique := Names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
+	plain, unique := Names(b.o.ClusterID, want.Tags[ownership.ClusterUID], svc)
 	if want.Name == plain {
 		want.Name = unique
-		updated, _, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+		updated, _, err = b.o.Cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	}
 	switch {
 	case cloudapi.HasCode(err, cloudv1.CodeNameTaken):
@@ -259,7 +264,7 @@ func (b *Balancer) put(
 }
 
 func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "LoadBalancerNameTaken",
+	b.o.Recorder.Eventf(svc, corev1.EventTypeNormal, "LoadBalancerNameTaken",
 		"Name %q is taken in the cloud; the load balancer is named %q", plain, unique)
 }
 
@@ -272,7 +277,7 @@ func (b *Balancer) explainZones(ctx context.Context, d *loadbalancer.Desired, er
 		}) {
 		return err
 	}
-	list, unread := b.cloud.Zones(ctx, cloudapi.ListOptions{})
+	list, unread := b.o.Cloud.Zones(ctx, cloudapi.ListOptions{})
 	if unread != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package dlb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/holder"
 )
 
@@ -155,4 +157,35 @@ func trouble(answer *cloudapi.Error) string {
 		what = "rejected the request"
 	}
 	return fmt.Sprintf("the cloud %s: %d %s; will retry", what, answer.Status, answer.Problem.Code)
+}
+
+// unlessRefused calls write, which sends what the words identify, unless the cloud has rejected the same for the Service
+// and the pause is not over: it would be rejected again, unless something has changed in the cloud that cannot be seen.
+func (b *Balancer) unlessRefused(r *round, write func() error, words ...any) error {
+	raw, err := json.Marshal(words)
+	if err != nil {
+		return fmt.Errorf("encode a write: %w", err)
+	}
+	uid, question, now := r.svc.UID, record.Hash(raw), b.o.Clock.Now()
+	var known *refusal
+	if left, err := b.refused.Left(uid, question, now); errors.As(err, &known) {
+		return known.again(left)
+	}
+	err = write()
+	if err == nil {
+		b.refused.Forget(uid)
+		return nil
+	}
+	if errors.As(explain(err), &known) && (known.reason == reasonRefused || known.reason == reasonInvalid) {
+		b.refused.Count(uid, question, now)
+		return known.again(b.refused.Begin(uid, known, now))
+	}
+	return err
+}
+
+// again returns the refusal, to be checked again after a while.
+func (r *refusal) again(after time.Duration) *refusal {
+	again := *r
+	again.after = max(r.after, after)
+	return &again
 }

@@ -16,13 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	events "k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/harness/cloud"
@@ -40,7 +41,7 @@ type fixture struct {
 	*dlb.Balancer
 	cloud   *cloud.Cloud
 	client  *fake.Clientset
-	events  *record.FakeRecorder
+	events  *events.FakeRecorder
 	group   *cloudv1.NodeGroup
 	options dlb.Options
 	// seen is what the lister of Services has.
@@ -64,7 +65,7 @@ func (g groups) ID(ctx context.Context, group string) (string, error) {
 func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100),
+		t: t, cloud: cloud.Start(t, jobDuration), events: events.NewFakeRecorder(100),
 		seen: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), ticks: clocktesting.NewFakeClock(time.Now()),
 		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
 	}
@@ -80,7 +81,7 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	cluster := ownership.NewCluster(f.client.CoreV1())
 	f.options = dlb.Options{
 		Cloud: f.cloud.Client, Cluster: cluster, ClusterID: "dev", Mirror: f.mirror(f.cloud, cluster),
-		Network: dlb.Network{VPCID: "vpc-main"}, LoadBalancerClass: "mycloud.io/dlb",
+		Network: tree.Network{VPCID: "vpc-main"}, LoadBalancerClass: "mycloud.io/dlb",
 		NodeGroups: groups{"default": f.group.ID}, Services: corelisters.NewServiceLister(f.seen), Recorder: f.events,
 		Clock: f.clock,
 	}

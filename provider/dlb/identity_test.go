@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/harness/cloud"
@@ -231,7 +232,7 @@ func TestAbandon(t *testing.T) {
 	svc := builder.Service()
 	lb := f.publish(svc)
 	f.tag(lb, ownership.ServiceUID, nil)
-	builder.Annotation(dlb.AnnotationAbandon, lb.ID)(svc)
+	builder.Annotation(record.AnnotationAbandon, lb.ID)(svc)
 	f.mustEnsure(svc)
 	if all := f.all(); len(all) != 2 {
 		t.Errorf("%d load balancers, want another one", len(all))
@@ -277,7 +278,7 @@ func TestManyMissing(t *testing.T) {
 		t.Errorf("%d load balancers, want those that are left", len(all))
 	}
 	f.edit(services[0], func(s *corev1.Service) {
-		metav1.SetMetaDataAnnotation(&s.ObjectMeta, dlb.AnnotationAbandon, balancers[0].ID)
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationAbandon, balancers[0].ID)
 	})
 	if err := ensure(f.stored(services[0])); err != nil {
 		t.Errorf("the user has given one up: %v", err)
@@ -406,8 +407,8 @@ func TestRestoredIntoAnotherCluster(t *testing.T) {
 			svc := builder.Service()
 			builder.Annotation(service.AnnotationRecord, `{"id":"`+id+`","owner":"theirs","addresses":["203.0.113.9"],"nodeGroup":"ng-theirs"}`)(svc)
 			own := f.publish(svc)
-			if own.ID == id || dlb.RecordedID(f.stored(svc)) != own.ID {
-				t.Errorf("load balancer %s, recorded %s", own.ID, dlb.RecordedID(f.stored(svc)))
+			if own.ID == id || record.Of(f.stored(svc)).ID != own.ID {
+				t.Errorf("load balancer %s, recorded %s", own.ID, record.Of(f.stored(svc)).ID)
 			}
 			for _, lb := range f.all() {
 				if lb.ID == id && lb.Tags[ownership.ServiceUID] != tags[ownership.ServiceUID] {
@@ -496,8 +497,8 @@ func TestUpgrade(t *testing.T) {
 	f.cloud.Calls()
 	f.mustEnsure(svc)
 	f.expectCalls("upgrade")
-	if record := f.stored(svc).Annotations[service.AnnotationRecord]; !strings.Contains(record, lb.ID) {
-		t.Errorf("record %q, want %s", record, lb.ID)
+	if stored := f.stored(svc).Annotations[service.AnnotationRecord]; !strings.Contains(stored, lb.ID) {
+		t.Errorf("record %q, want %s", stored, lb.ID)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/test/builder"
 )
 
@@ -67,7 +67,7 @@ func TestBothNamesTaken(t *testing.T) {
 					)
 				} else {
 					_, err = f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
-					builder.Annotation(dlb.AnnotationAbandon, lb.ID)(svc)
+					builder.Annotation(record.AnnotationAbandon, lb.ID)(svc)
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -18,7 +17,9 @@ import (
 // TestOrphans: load balancers without a Service are reported once two looks have found them, and nothing is written.
 func TestOrphans(t *testing.T) {
 	f := start(t, 0)
-	reporter := dlb.NewOrphans(f.Balancer)
+	reporter := orphans.NewReporter(orphans.ReporterOptions{
+		Cluster: f.options.Cluster, Mirror: f.options.Mirror, Services: f.options.Services, Owned: f.Owned, Recorder: f.events,
+	})
 	look := func(want map[string]int, events int) {
 		t.Helper()
 		f.sync()

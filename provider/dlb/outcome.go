@@ -14,6 +14,8 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/record"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/holder"
 )
 
@@ -63,7 +65,7 @@ const portRefused = "quaymaster.dev/RefusedByCloud"
 // outcome returns the result of a call.
 func (b *Balancer) outcome(r *round, err error) service.State {
 	state := service.State{RetryAfter: r.after}
-	if text := r.record.encode(); text != r.svc.Annotations[service.AnnotationRecord] {
+	if text := r.record.Encode(); text != r.svc.Annotations[service.AnnotationRecord] {
 		state.Record = text
 	}
 	if err == nil {
@@ -88,7 +90,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 	if errors.As(err, &refused) && refused.problem != nil {
 		state.Published = portFaults(r.svc, refused.problem)
 	}
-	if v.passing && !r.removing && r.record.settled(r.svc) {
+	if v.passing && !r.removing && r.record.Settled(r.svc) {
 		// The trouble says nothing about a load balancer that is as wanted.
 		return state
 	}
@@ -98,7 +100,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 
 func configured(lb *cloudv1.LoadBalancer) string {
 	text := fmt.Sprintf("load balancer %s (%s) is configured as requested", lb.Name, lb.ID)
-	if foreignProtection(lb) {
+	if tree.ForeignProtection(lb) {
 		text += "; its deletion protection was switched on in the cloud and stays on"
 	}
 	return text
@@ -201,15 +203,15 @@ func portFaults(svc *corev1.Service, p *cloudv1.Problem) *corev1.LoadBalancerSta
 // asks for, d its desired state.
 func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer, group string) {
 	if r.record.ID != lb.ID {
-		r.record = record{ID: lb.ID, Owner: string(r.svc.UID), Original: r.record.Original}
+		r.record = &record.Record{ID: lb.ID, Owner: string(r.svc.UID), Original: r.record.Original}
 	}
 	// A deletion that was asked for goes on, even if the Service is a load balancer again.
 	r.record.Deleting = r.record.Deleting && lb.ProvisioningState == cloudv1.ProvisioningPendingDelete
 	r.record.NodeGroup, r.record.Addresses = group, lb.Addresses()
-	if same(want, lb) {
-		r.record.Applied = appliedOf(d)
+	if tree.Same(want, lb) {
+		r.record.Applied = tree.AppliedOf(d)
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {
-			r.record.Service = fingerprint(r.svc)
+			r.record.Configured(r.svc)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/rules/review"
 )
 
 // reasonUnreported is the value of the metrics' label reason for a Service that has not been reconciled yet. The others
@@ -52,7 +51,7 @@ var (
 // try, so it needs no requests to the cloud.
 type overview struct {
 	services corelisters.ServiceLister
-	reviewer review.Reviewer
+	owned    func(*corev1.Service) bool
 	clock    clock.PassiveClock
 
 	mu sync.Mutex
@@ -110,7 +109,7 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	count, unsettled = map[string]int{}, map[string]int64{}
 	still := map[types.UID]time.Time{}
 	for _, svc := range services {
-		if !o.reviewer.Owned(svc) && meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured) == nil {
+		if !o.owned(svc) && meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured) == nil {
 			continue
 		}
 		failing, fails := o.failing[svc.UID]
@@ -134,7 +133,7 @@ func (o *overview) countDegraded(services []*corev1.Service) (count map[string]i
 	count, since = map[string]int{}, map[string]int64{}
 	for _, svc := range services {
 		c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionDegraded)
-		if c == nil || c.Status != metav1.ConditionTrue || !o.reviewer.Owned(svc) {
+		if c == nil || c.Status != metav1.ConditionTrue || !o.owned(svc) {
 			continue
 		}
 		count[c.Reason]++

@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/provider/dlb/tree"
 )
 
 // Policies returns the policies of namespaces.
@@ -33,10 +34,10 @@ type order struct {
 // read returns the order of a Service. It fails if the policies of the namespace are not known.
 func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
 	parsed := b.reviewer.Parse(svc)
-	if parsed.Own() == nil || b.policies == nil {
+	if parsed.Own() == nil || b.o.Policies == nil {
 		return b.order(parsed, nil), nil
 	}
-	applicable, err := b.policies.Applicable(ctx, svc.Namespace)
+	applicable, err := b.o.Policies.Applicable(ctx, svc.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("read the policies of namespace %s: %w", svc.Namespace, err)
 	}
@@ -59,7 +60,7 @@ func (o *order) validate(parsed *catalog.Parsed) {
 func (o *order) keep(lb *cloudv1.LoadBalancer) {
 	parsed := o.parsed
 	if key := loadbalancer.Prefix + keyNetworkType; !o.sets(key) {
-		parsed = parsed.With(map[string]string{key: networkType(lb)})
+		parsed = parsed.With(map[string]string{key: tree.NetworkType(lb)})
 	}
 	if key := loadbalancer.Prefix + keySubnetID; !o.sets(key) {
 		parsed = parsed.Without(key) // settle keeps the subnet
@@ -94,7 +95,7 @@ func (b *Balancer) obey(o *order, desired *loadbalancer.Desired, lb *cloudv1.Loa
 	var former *corev1.Service
 	switch {
 	case lb != nil:
-		former = loadbalancer.Former(o.parsed.Own(), desired, observed(desired, lb))
+		former = loadbalancer.Former(o.parsed.Own(), desired, tree.Observed(desired, lb))
 	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
 		former = o.parsed.Service
 	}

@@ -125,15 +125,15 @@ func (b *Balancer) writeRemoval(ctx context.Context, r *round, step removal, lb 
 	}
 	if step == removalUnprotect {
 		off := false
-		unprotected, _, err := b.cloud.PatchLoadBalancer(
+		unprotected, _, err := b.o.Cloud.PatchLoadBalancer(
 			ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions)
 		if err != nil {
 			return fmt.Errorf("remove deletion protection: %w", err)
 		}
-		b.mirror.LoadBalancers.Put(ctx, unprotected)
+		b.o.Mirror.LoadBalancers.Put(ctx, unprotected)
 		conditions.IfMatch = unprotected.Revision
 	}
-	if _, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, conditions); err != nil {
+	if _, err := b.o.Cloud.DeleteLoadBalancer(ctx, lb.ID, conditions); err != nil {
 		return fmt.Errorf("delete load balancer: %w", err)
 	}
 	r.record.Deleting = true
@@ -146,18 +146,18 @@ func (b *Balancer) release(
 	ctx context.Context, r *round, lb *cloudv1.LoadBalancer, conditions cloudapi.WriteOptions,
 ) error {
 	conditions.Base = lb
-	spec := releasedSpec(r.record, lb)
-	released, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
+	spec := r.record.Released(lb)
+	released, _, err := b.o.Cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
 	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) && spec.Name != lb.Name {
 		spec.Name = lb.Name
-		released, _, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
+		released, _, err = b.o.Cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
 	}
 	var answer *cloudapi.Error
 	_, adopted := lb.Tags[ownership.Original]
 	switch {
 	case err == nil:
 		r.lb = released
-		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
+		b.o.Mirror.LoadBalancers.Drop(ctx, lb.ID)
 		return nil
 	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
 		return &refusal{reason: reasonRefused, cause: err, message: fmt.Sprintf("the cloud rejects load balancer %s as its "+
@@ -169,20 +169,20 @@ func (b *Balancer) release(
 
 // confirmRemoval reads the load balancer after the cloud has accepted its deletion or release.
 func (b *Balancer) confirmRemoval(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) (bool, error) {
-	now, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	now, err := b.o.Cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 	switch {
 	case cloudapi.IsAbsent(err):
-		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
+		b.o.Mirror.LoadBalancers.Drop(ctx, lb.ID)
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("confirm the removal of load balancer %s: %w", lb.ID, err)
 	case released(r.record, now):
-		b.mirror.LoadBalancers.Drop(ctx, lb.ID)
+		b.o.Mirror.LoadBalancers.Drop(ctx, lb.ID)
 		b.releasedEvent(r.svc, now)
 		return true, nil
 	}
 	r.lb = now
-	b.mirror.LoadBalancers.Put(ctx, now)
+	b.o.Mirror.LoadBalancers.Put(ctx, now)
 	return false, r.waitRemoval(now)
 }
 
@@ -191,6 +191,6 @@ func (r *round) waitRemoval(lb *cloudv1.LoadBalancer) error {
 }
 
 func (b *Balancer) releasedEvent(svc *corev1.Service, lb *cloudv1.LoadBalancer) {
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer",
+	b.o.Recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer",
 		"Released load balancer %s (%s), which keeps its address", lb.Name, lb.ID)
 }

@@ -7,6 +7,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb/tree"
 )
 
 // repair writes to a load balancer in error what it already has, so that the cloud tries again; but not too often.
@@ -14,7 +15,7 @@ func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalance
 	if b.tryAgain(r, lb) > 0 {
 		return lb, nil
 	}
-	written, err := b.put(ctx, r.svc, specOf(lb), lb, cloudapi.WriteOptions{IfTags: r.tags})
+	written, err := b.put(ctx, r.svc, tree.Of(lb), lb, cloudapi.WriteOptions{IfTags: r.tags})
 	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		return b.reread(ctx, r, lb.ID)
 	}
@@ -22,18 +23,18 @@ func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalance
 		b.doubt(ctx, lb.ID, err)
 		return lb, fmt.Errorf("repair load balancer: %w", err)
 	}
-	b.mirror.LoadBalancers.Put(ctx, written)
+	b.o.Mirror.LoadBalancers.Put(ctx, written)
 	return written, nil
 }
 
 // tryAgain begins another attempt at what the cloud has failed to do with a load balancer, and returns 0; or it returns
 // the time until the next attempt.
 func (b *Balancer) tryAgain(r *round, lb *cloudv1.LoadBalancer) time.Duration {
-	now := b.clock.Now()
-	left, _ := b.repairs.left(r.svc.UID, lb.ID, now)
+	now := b.o.Clock.Now()
+	left, _ := b.repairs.Left(r.svc.UID, lb.ID, now)
 	if left == 0 {
-		b.repairs.count(r.svc.UID, lb.ID, now)
-		b.repairs.begin(r.svc.UID, nil, now)
+		b.repairs.Count(r.svc.UID, lb.ID, now)
+		b.repairs.Begin(r.svc.UID, nil, now)
 	}
 	return left
 }

@@ -14,12 +14,11 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb/census"
+	"quaymaster.dev/provider/dlb/pause"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 )
-
-// AnnotationAbandon is the annotation of a Service that gives up the load balancer with the ID that is its value: the
-// Service gets another one, with another address, or is deleted without it.
-const AnnotationAbandon = "quaymaster.dev/abandon-load-balancer"
 
 var (
 	errNotSynced = errors.New("the load balancers of the cloud have not been read yet")
@@ -39,8 +38,8 @@ func (d *disowned) Unwrap() error { return d.refusal }
 // seek returns the load balancer of a Service, or nil if it certainly has none. The mirror suffices to find one. Before
 // a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
 func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
-	if !b.mirror.LoadBalancers.Synced() {
-		why := b.mirror.Err()
+	if !b.o.Mirror.LoadBalancers.Synced() {
+		why := b.o.Mirror.Err()
 		err := error(&postponed{cause: errNotSynced, after: soon, expected: why == nil})
 		if why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
@@ -51,19 +50,19 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	if id == "" {
 		return b.seekByTags(ctx, r)
 	}
-	if lb := b.mirror.LoadBalancers.Get(id); lb != nil && ownership.Bears(lb.Tags, r.tags) {
+	if lb := b.o.Mirror.LoadBalancers.Get(id); lb != nil && ownership.Bears(lb.Tags, r.tags) {
 		return b.sighted(r, lb), nil
 	}
-	abandoned := r.svc.Annotations[AnnotationAbandon] == id
+	abandoned := r.svc.Annotations[record.AnnotationAbandon] == id
 	if err := b.paused(r, id); err != nil && !abandoned {
 		return nil, err
 	}
-	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil && !cloudapi.IsAbsent(err) {
 		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
 	}
 	if err == nil && ownership.Bears(lb.Tags, r.tags) {
-		b.mirror.LoadBalancers.Put(ctx, lb)
+		b.o.Mirror.LoadBalancers.Put(ctx, lb)
 		return b.sighted(r, lb), nil
 	}
 	// A record that was edited, or not stored after a creation, does not hide the Service's load balancer.
@@ -76,12 +75,12 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	case abandoned:
 		return nil, nil
 	case r.inherited() && (err != nil && !r.record.Deleting || err == nil && b.foreign(lb, r.tags)):
-		r.record = record{}
+		r.record = &record.Record{}
 		return b.seekByTags(ctx, r)
 	case err == nil:
 		return nil, b.disown(lb, r)
 	}
-	b.mirror.LoadBalancers.Drop(ctx, id)
+	b.o.Mirror.LoadBalancers.Drop(ctx, id)
 	if r.record.Deleting {
 		return nil, nil
 	}
@@ -91,12 +90,12 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 // paused returns why nothing can be done about a load balancer, if the cloud was asked about it a moment ago and has
 // reported no change since. When an operator has decided, the cloud is asked at once.
 func (b *Balancer) paused(r *round, id string) error {
-	now := b.clock.Now()
-	if _, err := b.missing.left(r.svc.UID, id, now); err != nil && !b.resumed() {
+	now := b.o.Clock.Now()
+	if _, err := b.missing.Left(r.svc.UID, id, now); err != nil && !b.census.Resumed() {
 		return err
 	}
 	var other *disowned
-	if left, err := b.disowned.left(r.svc.UID, id, now); errors.As(err, &other) {
+	if left, err := b.disowned.Left(r.svc.UID, id, now); errors.As(err, &other) {
 		return &disowned{refusal: other.refusal.again(left), lb: other.lb}
 	}
 	return nil
@@ -125,17 +124,17 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 		// The idempotency key and the name prevent a second creation.
 		return nil, nil
 	}
-	abandoned := published && r.svc.Annotations[AnnotationAbandon] == r.handle()
+	abandoned := published && r.svc.Annotations[record.AnnotationAbandon] == r.handle()
 	if err := b.paused(r, r.handle()); err != nil && !abandoned {
 		return nil, err
 	}
-	list, err := b.cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: r.tags})
+	list, err := b.o.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: r.tags})
 	if err != nil {
 		return nil, fmt.Errorf("find load balancer: %w", err)
 	}
 	if len(list.Items) > 0 {
 		for i := range list.Items {
-			b.mirror.LoadBalancers.Put(ctx, &list.Items[i])
+			b.o.Mirror.LoadBalancers.Put(ctx, &list.Items[i])
 		}
 		lb, err := one(list.Items)
 		return b.sighted(r, lb), err
@@ -153,7 +152,7 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 // none may be chosen arbitrarily.
 func (b *Balancer) bearing(r *round) (*cloudv1.LoadBalancer, error) {
 	var found []cloudv1.LoadBalancer
-	for _, lb := range b.mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID]) {
+	for _, lb := range b.o.Mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID]) {
 		if ownership.Bears(lb.Tags, r.tags) {
 			found = append(found, *lb)
 		}
@@ -179,8 +178,8 @@ func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 
 func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {
 	if lb != nil {
-		b.missing.forget(r.svc.UID)
-		b.disowned.forget(r.svc.UID)
+		b.missing.Forget(r.svc.UID)
+		b.disowned.Forget(r.svc.UID)
 	}
 	return lb
 }
@@ -190,7 +189,7 @@ func (b *Balancer) another(lb *cloudv1.LoadBalancer, tags map[string]string) *co
 	if lb.Tags[ownership.ClusterUID] != tags[ownership.ClusterUID] || lb.Tags[ownership.ServiceUID] == tags[ownership.ServiceUID] {
 		return nil
 	}
-	services, err := b.services.List(labels.Everything())
+	services, err := b.o.Services.List(labels.Everything())
 	if err != nil {
 		return nil // the lister of an informer does not fail
 	}
@@ -225,9 +224,9 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 	err := &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
 		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, set the annotation %s to %s",
-		lb.ID, strings.Join(lacking, " and "), found, remedy, AnnotationAbandon, lb.ID)}}
-	b.disowned.count(r.svc.UID, lb.ID, b.clock.Now())
-	err.refusal.after = b.disowned.begin(r.svc.UID, err, b.clock.Now())
+		lb.ID, strings.Join(lacking, " and "), found, remedy, record.AnnotationAbandon, lb.ID)}}
+	b.disowned.Count(r.svc.UID, lb.ID, b.o.Clock.Now())
+	err.refusal.after = b.disowned.Begin(r.svc.UID, err, b.o.Clock.Now())
 	return err
 }
 
@@ -235,21 +234,21 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 // cloud has said so for a while, it is not degraded, and it has not lost many at once.
 func (b *Balancer) lost(ctx context.Context, r *round) error {
 	if err := b.checkStatus(ctx); err != nil {
-		b.missing.forget(r.svc.UID)
+		b.missing.Forget(r.svc.UID)
 		return err
 	}
 	id := r.handle()
-	why := fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", absentFor)
-	if b.missing.count(r.svc.UID, id, b.clock.Now()) {
-		held := b.held(ctx)
+	why := fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", pause.For)
+	if b.missing.Count(r.svc.UID, id, b.o.Clock.Now()) {
+		held := b.census.Held(ctx)
 		if held == "" {
 			return nil
 		}
-		why = "nothing is done: " + held + toResume
+		why = "nothing is done: " + held + census.ToResume
 	}
 	err := &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud does not have load balancer %s; %s", id, why)}
-	b.missing.begin(r.svc.UID, err, b.clock.Now())
+	b.missing.Begin(r.svc.UID, err, b.o.Clock.Now())
 	return err
 }
 
@@ -270,11 +269,11 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 	s.mu.Lock()
 	at, err := s.at, s.err
 	s.mu.Unlock()
-	if !at.IsZero() && b.clock.Since(at) < stateFor {
+	if !at.IsZero() && b.o.Clock.Since(at) < stateFor {
 		return err
 	}
 	_, err, _ = s.flight.Do("", func() (any, error) {
-		meta, err := b.cloud.Meta(ctx)
+		meta, err := b.o.Cloud.Meta(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the state of the cloud: %w", err)
 		}
@@ -283,7 +282,7 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.at, s.err = b.clock.Now(), err
+		s.at, s.err = b.o.Clock.Now(), err
 		return nil, err
 	})
 	return err

@@ -12,8 +12,9 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
@@ -63,7 +64,7 @@ func (m *Migration) moveGroup(ctx context.Context, group *cloudv1.NodeGroup) err
 func (m *Migration) moveBalancer(ctx context.Context, lb *cloudv1.LoadBalancer, svc *corev1.Service) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
-		"annotations": map[string]string{dlb.AnnotationRecord: dlb.MigratedRecord(svc, lb)},
+		"annotations": map[string]string{service.AnnotationRecord: record.Migrated(svc, lb)},
 	}})
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/migrate"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
@@ -147,7 +147,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		if moved, err := m.balancer(t); moved || err == nil {
 			t.Errorf("moved %t, %v", moved, err)
 		}
-		if now, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || now.Annotations[dlb.AnnotationRecord] != "" {
+		if now, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || now.Annotations[service.AnnotationRecord] != "" {
 			t.Errorf("the other Service records a load balancer: %v, %v", now, err)
 		}
 	})

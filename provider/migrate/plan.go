@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
@@ -107,7 +109,7 @@ func match(from Cluster, services []corev1.Service) owners {
 	return o
 }
 
-func records(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool { return dlb.RecordedID(svc) == lb.ID }
+func records(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool { return record.Of(svc).ID == lb.ID }
 
 func (o owners) unique(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
 	_, unique := dlb.Names(o.from.ID, o.from.UID, svc)
@@ -135,13 +137,13 @@ func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, k
 		return nil, ambiguous(lb, found[0], found[1])
 	}
 	svc = found[0]
-	if other := dlb.RecordedID(svc); other != "" && other != lb.ID {
+	if other := record.Of(svc).ID; other != "" && other != lb.ID {
 		return nil, fmt.Sprintf("Service %s records load balancer %s; remove its annotation %s to migrate this one",
-			nameOf(svc), other, dlb.AnnotationRecord)
+			nameOf(svc), other, service.AnnotationRecord)
 	}
 	// Users can edit what their Services record, but not what a load balancer is named after.
 	for _, namesake := range o.namesakes[lb.ID] {
-		if !o.named(svc, lb) && dlb.RecordedID(namesake) == "" {
+		if !o.named(svc, lb) && record.Of(namesake).ID == "" {
 			return nil, ambiguous(lb, svc, namesake)
 		}
 	}
@@ -157,7 +159,7 @@ func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, k
 	for id, others := range o.candidates {
 		if id != lb.ID && len(others) == 1 && others[0] == svc {
 			return nil, fmt.Sprintf("Service %s has the name of load balancer %s, too; set its annotation %s to {\"id\":\"…\"}",
-				nameOf(svc), id, dlb.AnnotationRecord)
+				nameOf(svc), id, service.AnnotationRecord)
 		}
 	}
 	return svc, ""
@@ -165,7 +167,7 @@ func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, k
 
 func ambiguous(lb *cloudv1.LoadBalancer, one, other *corev1.Service) string {
 	return fmt.Sprintf("Services %s and %s have its name or record it; set the annotation %s of the right one to "+
-		`{"id":%q}, and remove it from the other`, nameOf(one), nameOf(other), dlb.AnnotationRecord, lb.ID)
+		`{"id":%q}, and remove it from the other`, nameOf(one), nameOf(other), service.AnnotationRecord, lb.ID)
 }
 
 func nameOf(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
@@ -30,10 +31,10 @@ func owned(by string) func(*cloudv1.LoadBalancer) {
 func deleting(lb *cloudv1.LoadBalancer) { lb.ProvisioningState = cloudv1.ProvisioningPendingDelete }
 
 // service returns a Service whose UID is its name; it may record a load balancer.
-func service(namespace, name, records string) corev1.Service {
+func serviceOf(namespace, name, records string) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
 	if records != "" {
-		svc.Annotations = map[string]string{dlb.AnnotationRecord: `{"id":"` + records + `"}`}
+		svc.Annotations = map[string]string{service.AnnotationRecord: `{"id":"` + records + `"}`}
 	}
 	return svc
 }
@@ -44,13 +45,13 @@ func group(id, name string) cloudv1.NodeGroup {
 
 // unique returns the name that a Service's load balancer has if the plain one is taken.
 func unique(namespace, name string) string {
-	svc := service(namespace, name, "")
+	svc := serviceOf(namespace, name, "")
 	_, unique := dlb.Names("old", "uid-old", &svc)
 	return unique
 }
 
 func TestPlan(t *testing.T) {
-	gone := service("shop", "web", "")
+	gone := serviceOf("shop", "web", "")
 	gone.DeletionTimestamp = &metav1.Time{}
 	for name, test := range map[string]struct {
 		from, to teardown.Inventory
@@ -60,44 +61,44 @@ func TestPlan(t *testing.T) {
 	}{
 		"by name": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web"), balancer("lb-2", "old-shop-api")}},
-			services: []corev1.Service{service("shop", "api", ""), service("shop", "web", ""), service("shop", "other", "")},
+			services: []corev1.Service{serviceOf("shop", "api", ""), serviceOf("shop", "web", ""), serviceOf("shop", "other", "")},
 			want:     []string{"lb-2 > shop/api", "lb-1 > shop/web"},
 		},
 		"by the record, whatever the name": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "renamed")}},
-			services: []corev1.Service{service("shop", "web", "lb-1")},
+			services: []corev1.Service{serviceOf("shop", "web", "lb-1")},
 			want:     []string{"lb-1 > shop/web"},
 		},
 		"two Services with one plain name": {
 			from: teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{
 				balancer("lb-1", "old-a-b-c"), balancer("lb-2", unique("a", "b-c")),
 			}},
-			services: []corev1.Service{service("a-b", "c", ""), service("a", "b-c", "")},
+			services: []corev1.Service{serviceOf("a-b", "c", ""), serviceOf("a", "b-c", "")},
 			want:     []string{"lb-1 > a-b/c", "lb-2 > a/b-c"},
 		},
 		"one of two Services with one plain name": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-a-b-c")}},
-			services: []corev1.Service{service("a-b", "c", ""), service("a", "b-c", "")},
+			services: []corev1.Service{serviceOf("a-b", "c", ""), serviceOf("a", "b-c", "")},
 			want:     []string{"lb-1 stays: Services a-b/c and a/b-c have its name or record it"},
 		},
 		"one of two Services, and a record decides": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-a-b-c")}},
-			services: []corev1.Service{service("a-b", "c", ""), service("a", "b-c", "lb-1")},
+			services: []corev1.Service{serviceOf("a-b", "c", ""), serviceOf("a", "b-c", "lb-1")},
 			want:     []string{"lb-1 > a/b-c"},
 		},
 		"a record that its user has forged": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-bank-pay")}},
-			services: []corev1.Service{service("bank", "pay", ""), service("mallory", "web", "lb-1")},
+			services: []corev1.Service{serviceOf("bank", "pay", ""), serviceOf("mallory", "web", "lb-1")},
 			want:     []string{"lb-1 stays: Services mallory/web and bank/pay have its name or record it"},
 		},
 		"a forged record of a unique name": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", unique("bank", "pay"))}},
-			services: []corev1.Service{service("bank", "pay", ""), service("mallory", "web", "lb-1")},
+			services: []corev1.Service{serviceOf("bank", "pay", ""), serviceOf("mallory", "web", "lb-1")},
 			want:     []string{"lb-1 stays: Services mallory/web and bank/pay have its name or record it"},
 		},
 		"a Service with the record of a load balancer that has lost its tags": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web")}},
-			services: []corev1.Service{service("shop", "web", "lb-9")},
+			services: []corev1.Service{serviceOf("shop", "web", "lb-9")},
 			want:     []string{"lb-1 stays: Service shop/web records load balancer lb-9"},
 		},
 		"no Service": {
@@ -107,12 +108,12 @@ func TestPlan(t *testing.T) {
 		"a Service that has its own": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web")}},
 			to:       teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-9", "new-shop-web", owned("web"))}},
-			services: []corev1.Service{service("shop", "web", "")},
+			services: []corev1.Service{serviceOf("shop", "web", "")},
 			want:     []string{"lb-1 stays: Service shop/web already has load balancer lb-9"},
 		},
 		"one that is being deleted": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web", deleting)}},
-			services: []corev1.Service{service("shop", "web", "")},
+			services: []corev1.Service{serviceOf("shop", "web", "")},
 			want:     []string{"lb-1 stays: it is being deleted"},
 		},
 		"a Service that is being deleted": {
@@ -127,7 +128,7 @@ func TestPlan(t *testing.T) {
 				Routes:        []cloudv1.Route{{Object: cloudv1.Object{ID: "rte-1"}}},
 			},
 			to:       teardown.Inventory{NodeGroups: []cloudv1.NodeGroup{group("ng-9", "edge")}},
-			services: []corev1.Service{service("shop", "web", "")},
+			services: []corev1.Service{serviceOf("shop", "web", "")},
 			want:     []string{"ng-1 > ", "ng-2 stays: the new cluster has its own, ng-9", "lb-1 > shop/web", "rte-1 > "},
 		},
 	} {

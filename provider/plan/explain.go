@@ -11,7 +11,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/record"
+	"quaymaster.dev/provider/dlb/tree"
 )
 
 // explain says why a load balancer is written for a Service. owned is true if the Service asks for one of ours.
@@ -31,13 +32,13 @@ func (p *planner) explain(svc *corev1.Service, owned bool, w cloudapi.PlannedWri
 	if lb == nil || json.Unmarshal(w.Body, &want) != nil {
 		return "the load balancer differs from what the service asks for", nil
 	}
-	differences := dlb.Differences(want, lb)
+	differences := tree.Differences(want, lb)
 	switch {
 	case ending:
 		return cause + ", and the load balancer is kept", differences
 	case len(differences) == 0:
 		return "the cloud failed to provide the load balancer, and is to try again", nil
-	case dlb.Settled(svc):
+	case record.Of(svc).Settled(svc):
 		return "the load balancer differs, although the service has not changed: it was changed in the cloud, or policies " +
 			"or the controllers' configuration changed", differences
 	}

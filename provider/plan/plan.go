@@ -96,7 +96,7 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	p := &planner{Options: o, record: &record{}}
+	p := &planner{Options: o, record: &recorder{}}
 	if err := p.connect(); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ type planner struct {
 	Options
 	*state
 
-	record  *record
+	record  *recorder
 	config  *rest.Config
 	api     kubernetes.Interface
 	cloud   *cloudapi.Client

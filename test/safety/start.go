@@ -29,10 +29,12 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
+	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
 	"quaymaster.dev/provider/routetable"
@@ -105,7 +107,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	})
 	w.must(err)
 	balancer := dlb.New(dlb.Options{
-		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: w.clusterID, Network: dlb.Network{VPCID: "vpc-main"},
+		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: w.clusterID, Network: tree.Network{VPCID: "vpc-main"},
 		LoadBalancerClass: ownClass, KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 		NodeGroups: groups, Services: services.Lister(), Brake: book, Recorder: recorder,
 	})
@@ -140,14 +142,16 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Period: 10 * time.Second, Brake: book,
 	})
 	w.must(err)
-	w.orphans = dlb.NewOrphans(balancer)
+	w.orphans = orphans.NewReporter(orphans.ReporterOptions{
+		Cluster: cluster, Mirror: copied, Services: services.Lister(), Owned: balancer.Owned, Recorder: recorder,
+	})
 	return []func(context.Context){
 		func(ctx context.Context) {
 			shared.StartWithContext(ctx)
 			<-ctx.Done()
 			shared.Shutdown()
 		},
-		held.Run, book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, w.orphans.Run,
+		held.Run, book.Run, copied.Run, groups.Run, balancer.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, w.orphans.Run,
 	}
 }
 

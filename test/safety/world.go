@@ -22,7 +22,7 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/internal/mycloud/server/inventory"
-	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/kubeapi"
 )
@@ -60,7 +60,7 @@ type world struct {
 	// given are the Services that have given up the address that they publish.
 	given map[types.UID]bool
 	// orphans reports the load balancers without a Service.
-	orphans *dlb.Orphans
+	orphans *orphans.Reporter
 
 	// uid is the UID of the cluster.
 	uid string

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/harness/cloud"
@@ -88,7 +88,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("%+v, %v", kept, err)
 	}
 	svc, err = api.CoreV1().Services("shop").Get(t.Context(), "web", metav1.GetOptions{})
-	if record := svc.Annotations[dlb.AnnotationRecord]; err != nil || !strings.Contains(record, web.ID) || !strings.Contains(record, web.VIPs[0].Address) {
+	if record := svc.Annotations["quaymaster.dev/load-balancer"]; err != nil || !strings.Contains(record, web.ID) || !strings.Contains(record, web.VIPs[0].Address) {
 		t.Errorf("the record is %q, %v", record, err)
 	}
 	// Neither the former cluster nor a copy of this one may write.

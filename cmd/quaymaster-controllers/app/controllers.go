@@ -36,6 +36,7 @@ import (
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
+	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -61,7 +62,7 @@ func NewCommand() *cobra.Command {
 		Args: command.NoArguments,
 	})
 	manager, err := cloud.NewManager(
-		provider.Name, ingressnode.Name, policy.Name, audit.Name, persistentvolume.Name, dlb.OrphansName)
+		provider.Name, ingressnode.Name, policy.Name, audit.Name, persistentvolume.Name, orphans.ReporterName)
 	if err != nil {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd

@@ -19,6 +19,7 @@ import (
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/nodegroup"
+	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
 )
@@ -35,9 +36,13 @@ func (a *assembler) addLoadBalancers() error {
 		Services: a.core.Services().Lister(), Brake: a.book, Recorder: a.completed.EventRecorder, Drift: a.drift.value,
 	}.Configure(a.config))
 	a.holder.OnLoss(balancer.Audit)
-	orphans := dlb.NewOrphans(balancer)
-	a.assembly.Run[dlb.OrphansName] = orphans.Run
-	if err := register(orphans); err != nil {
+	a.assembly.Leading = append(a.assembly.Leading, balancer.Run)
+	reporter := orphans.NewReporter(orphans.ReporterOptions{
+		Cluster: a.cluster, Mirror: a.copied, Services: a.core.Services().Lister(), Owned: balancer.Owned,
+		Recorder: a.completed.EventRecorder,
+	})
+	a.assembly.Run[orphans.ReporterName] = reporter.Run
+	if err := register(reporter); err != nil {
 		return err
 	}
 	// Without the service controller there is nothing to report about Services.

@@ -1,4 +1,4 @@
-package dlb
+package tree
 
 import (
 	"encoding/json"
@@ -17,22 +17,22 @@ import (
 	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
-// notObserved lists the fields of the desired state that observed does not read from the load balancer, each with the
+// notObserved lists the fields of the desired state that Observed does not read from the load balancer, each with the
 // reason.
 var notObserved = map[string]string{
 	"IngressGroup":   "the cloud knows only the id of the node group",
-	"Tags":           "the load balancer may have tags of others, so observed only compares those wanted",
+	"Tags":           "the load balancer may have tags of others, so Observed only compares those wanted",
 	"RetainOnDelete": "never sent: the provider reads it when it deletes",
 	"AdoptID":        "never sent: the provider reads it to find the load balancer to adopt",
 	"Hostname":       "never sent: it is published in the Service's status",
 }
 
-// notInTree lists the fields that clients may write and that tree does not set, each with the reason.
+// notInTree lists the fields that clients may write and that fields does not set, each with the reason.
 var notInTree = map[string]string{
-	"Name":          "wanted and create choose the name, which depends on the names that are taken",
-	"Tags":          "spec adds the tags of ownership",
-	"VIPs.ID":       "assigned by the cloud; settle keeps it",
-	"VIPs.Address":  "assigned by the cloud; settle keeps it",
+	"Name":          "chosen by the caller, because it depends on the names that are taken",
+	"Tags":          "Wanted adds the tags",
+	"VIPs.ID":       "assigned by the cloud; Settle keeps it",
+	"VIPs.Address":  "assigned by the cloud; Settle keeps it",
 	"Pools.Members": "the members are those of the node group",
 }
 
@@ -47,11 +47,11 @@ func TestEveryFieldSurvivesTheCloud(t *testing.T) {
 	})
 	lb := returned(t, original)
 
-	for _, path := range differences(t, original, observed(original, lb)) {
+	for _, path := range differences(t, original, Observed(original, lb)) {
 		t.Errorf("%s differs from the wanted value, though the load balancer was built from it", path)
 	}
-	// Starting from another desired state shows what observed takes from the load balancer, not from what is wanted.
-	changed := differences(t, original, observed(other, lb))
+	// Starting from another desired state shows what Observed takes from the load balancer, not from what is wanted.
+	changed := differences(t, original, Observed(other, lb))
 	for _, path := range changed {
 		if _, known := notObserved[plain(path)]; !known {
 			t.Errorf(
@@ -67,7 +67,7 @@ func TestEveryFieldSurvivesTheCloud(t *testing.T) {
 }
 
 func TestEveryFieldOfTheTreeIsSet(t *testing.T) {
-	spec := cloudv1.LoadBalancerSpec{LoadBalancerFields: treeOf(filled(t, true))}
+	spec := cloudv1.LoadBalancerSpec{LoadBalancerFields: fieldsOf(filled(t, true))}
 	// One element of a list that sets a field is enough.
 	set := map[string]bool{}
 	each(reflect.ValueOf(&spec), "", func(path string, v reflect.Value) {
@@ -90,14 +90,33 @@ func TestEveryFieldOfTheTreeIsSet(t *testing.T) {
 	}
 }
 
-func treeOf(d *loadbalancer.Desired) cloudv1.LoadBalancerFields {
-	return tree(d, Network{VPCID: "vpc-main"}, "ng-1")
+func TestDifferences(t *testing.T) {
+	lb := returned(t, filled(t, true))
+	lb.Tags = map[string]string{"a": "b"}
+	if got := Differences(Of(lb), lb); len(got) > 0 {
+		t.Errorf("differences to itself: %q", got)
+	}
+	want := Of(lb)
+	want.Zones, want.Tags = []string{"eu-1b"}, map[string]string{"c": "d"}
+	want.Pools = append(want.Pools, cloudv1.Pool{Key: "tcp/81", Family: cloudv1.FamilyIPv4})
+	got := strings.Join(Differences(want, lb), "\n")
+	for _, line := range []string{
+		`pools[tcp/81,ipv4].key: unset -> "tcp/81"`, `tags[c]: unset -> "d"`, `tags[a]: "b" -> unset`, `-> ["eu-1b"]`,
+	} {
+		if !strings.Contains(got, line) {
+			t.Errorf("no line %q in\n%s", line, got)
+		}
+	}
+}
+
+func fieldsOf(d *loadbalancer.Desired) cloudv1.LoadBalancerFields {
+	return fields(d, Network{VPCID: "vpc-main"}, "ng-1")
 }
 
 // returned is the load balancer that the cloud returns for a desired state: what was sent, with ids and addresses.
 func returned(t *testing.T, d *loadbalancer.Desired) *cloudv1.LoadBalancer {
 	t.Helper()
-	raw, err := json.Marshal(cloudv1.LoadBalancerSpec{Name: "web", Tags: d.Tags, LoadBalancerFields: treeOf(d)})
+	raw, err := json.Marshal(cloudv1.LoadBalancerSpec{Name: "web", Tags: d.Tags, LoadBalancerFields: fieldsOf(d)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package dlb
+package tree
 
 import (
 	"encoding/json"
@@ -13,17 +13,11 @@ import (
 // Differences lists the fields in which a load balancer differs from want, in the form "path: is -> wanted". The parts of
 // a tree are named by what identifies them.
 func Differences(want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer) []string {
-	is := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
-	before, after := fields(ordered(is)), fields(ordered(want))
-	paths := slices.Sorted(maps.Keys(before))
-	for path := range after {
-		if _, known := before[path]; !known {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
+	before, after := leaves(ordered(Of(lb))), leaves(ordered(want))
+	all := maps.Clone(before)
+	maps.Copy(all, after)
 	var list []string
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if before[path] != after[path] {
 			list = append(list, fmt.Sprintf("%s: %s -> %s", path, shown(before, path), shown(after, path)))
 		}
@@ -38,8 +32,8 @@ func shown(values map[string]string, path string) string {
 	return "unset"
 }
 
-// fields returns the values of a tree by their paths, in JSON.
-func fields(spec cloudv1.LoadBalancerSpec) map[string]string {
+// leaves returns the values of a tree by their paths, in JSON.
+func leaves(spec cloudv1.LoadBalancerSpec) map[string]string {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return nil // a tree of strings and numbers can be encoded

@@ -1,15 +1,14 @@
-package dlb
+// Package tree translates between what a Service asks for and the tree of a load balancer in the cloud, and compares
+// trees. It does no I/O.
+package tree
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -25,47 +24,47 @@ type Network struct {
 	SubnetIDs []string
 }
 
-// checkAllocated checks that the API server has allocated the ports that backends listen on, unless it will not. Load
-// balancers that forward packets unchanged need none; validation refuses the others.
-func checkAllocated(svc *corev1.Service) error {
-	for _, p := range svc.Spec.Ports {
-		if p.NodePort == 0 && !loadbalancer.NoNodePort(svc, p) {
-			return &postponed{cause: fmt.Errorf("port %d has no node port yet", p.Port)}
-		}
+// Wanted returns the load balancer that a Service asks for, apart from its name. owner are the tags that make it the
+// Service's.
+func Wanted(
+	d *loadbalancer.Desired, network Network, nodeGroupID string, owner map[string]string,
+) cloudv1.LoadBalancerSpec {
+	spec := cloudv1.LoadBalancerSpec{Tags: map[string]string{}, LoadBalancerFields: fields(d, network, nodeGroupID)}
+	maps.Copy(spec.Tags, d.Tags)
+	maps.Copy(spec.Tags, owner)
+	if d.DeletionProtection {
+		spec.Tags[ownership.Protected] = protectedByService
 	}
-	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
-		return &postponed{cause: errors.New("the service has no health check node port yet")}
-	}
-	return nil
+	return spec
 }
 
-// tree returns the desired load balancer in the cloud's terms. Each field that it sets is read back by observed.
-func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
-	fields := cloudv1.LoadBalancerFields{
+// fields returns the desired load balancer in the cloud's terms. Each field that it sets is read back by Observed.
+func fields(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
+	tree := cloudv1.LoadBalancerFields{
 		Scheme: cloudv1.SchemePublic, Flavor: d.Flavor, Zones: d.Zones,
 		DeletionProtection: d.DeletionProtection, BandwidthMbps: d.BandwidthMbps,
 	}
 	if d.NetworkType == "private" {
-		fields.Scheme = cloudv1.SchemeInternal
+		tree.Scheme = cloudv1.SchemeInternal
 	}
 	subnets := network.SubnetIDs
 	if d.SubnetID != "" {
 		subnets = []string{d.SubnetID}
 	}
 	if network.VPCID != "" || len(subnets) > 0 {
-		fields.Network = &cloudv1.Network{VPCID: network.VPCID, SubnetIDs: subnets}
+		tree.Network = &cloudv1.Network{VPCID: network.VPCID, SubnetIDs: subnets}
 	}
 	for _, family := range d.Families {
-		fields.VIPs = append(fields.VIPs, cloudv1.VIP{Family: family, Mode: d.IPMode})
+		tree.VIPs = append(tree.VIPs, cloudv1.VIP{Family: family, Mode: d.IPMode})
 	}
 	allowed := sources(d)
 	for _, l := range d.Listeners {
-		fields.Listeners = append(fields.Listeners, listener(l, allowed))
+		tree.Listeners = append(tree.Listeners, listener(l, allowed))
 		for _, family := range d.Families {
-			fields.Pools = append(fields.Pools, pool(l, family, nodeGroupID, d.DrainTimeout))
+			tree.Pools = append(tree.Pools, pool(l, family, nodeGroupID, d.DrainTimeout))
 		}
 	}
-	return fields
+	return tree
 }
 
 // sources returns the allowed source ranges, sorted and without duplicates.
@@ -116,16 +115,29 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 // protectedByService is the value of the tag ownership.Protected.
 const protectedByService = "service"
 
-// settle copies to spec what the cloud has decided for the load balancer, what must not change, and what others have
+// Applied has the optional settings that a Service has made. Others stay as they are. It is stored in Services: fields must
+// keep their names.
+type Applied struct {
+	Flavor string   `json:"flavor,omitempty"`
+	Zones  []string `json:"zones,omitempty"`
+	// Tags has the keys.
+	Tags []string `json:"tags,omitempty"`
+}
+
+// AppliedOf returns the optional settings that a Service makes.
+func AppliedOf(d *loadbalancer.Desired) Applied {
+	return Applied{Flavor: d.Flavor, Zones: d.Zones, Tags: slices.Sorted(maps.Keys(d.Tags))}
+}
+
+// Settle copies to spec what the cloud has decided for the load balancer, what must not change, and what others have
 // set: its network, its addresses, flavor, zones and deletion protection if the Service does not set them, and tags.
 // Otherwise, a cloud that stores its defaults would be written to again and again, and others would lose their tags.
 //
-// What the Service has set itself, by its record, and no longer asks for is reset, unless others have changed it since.
-func settle(
-	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, rec record, actual *cloudv1.LoadBalancer,
+// What the Service has set itself and no longer asks for is reset, unless others have changed it since.
+func Settle(
+	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, set Applied, actual *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
-	set := rec.Applied
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
 	}
@@ -148,23 +160,15 @@ func settle(
 			spec.Tags[key] = value
 		}
 	}
-	settleProtection(&spec, d, actual)
+	foreign := ForeignProtection(actual)
+	if spec.DeletionProtection = d.DeletionProtection || foreign; foreign || !d.DeletionProtection {
+		delete(spec.Tags, ownership.Protected)
+	}
 	return spec
 }
 
-// settleProtection keeps deletion protection that others have switched on.
-func settleProtection(spec *cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) {
-	delete(spec.Tags, ownership.Protected)
-	switch {
-	case foreignProtection(actual):
-		spec.DeletionProtection = true
-	case d.DeletionProtection:
-		spec.Tags[ownership.Protected] = protectedByService
-	}
-}
-
-// foreignProtection reports whether others than the Service have switched on the deletion protection.
-func foreignProtection(lb *cloudv1.LoadBalancer) bool {
+// ForeignProtection reports whether others than the Service have switched on the deletion protection.
+func ForeignProtection(lb *cloudv1.LoadBalancer) bool {
 	_, ours := lb.Tags[ownership.Protected]
 	return lb.DeletionProtection && !ours
 }
@@ -173,10 +177,22 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// same reports whether the load balancer matches spec. The order in which the cloud lists its parts does not matter.
-func same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
-	is := cloudv1.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
-	return equality.Semantic.DeepEqual(ordered(spec), ordered(is))
+// Of returns a load balancer as it is, without what the cloud only observes.
+func Of(lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
+	spec := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	spec.Pools = slices.Clone(lb.Pools)
+	for i := range spec.Pools {
+		spec.Pools[i].Members = slices.Clone(spec.Pools[i].Members)
+		for j := range spec.Pools[i].Members {
+			spec.Pools[i].Members[j].OperatingState = ""
+		}
+	}
+	return spec
+}
+
+// Same reports whether the load balancer matches spec. The order in which the cloud lists its parts does not matter.
+func Same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
+	return equality.Semantic.DeepEqual(ordered(spec), ordered(Of(actual)))
 }
 
 func ordered(spec cloudv1.LoadBalancerSpec) cloudv1.LoadBalancerSpec {

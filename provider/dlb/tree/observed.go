@@ -1,4 +1,4 @@
-package dlb
+package tree
 
 import (
 	"net/netip"
@@ -10,11 +10,11 @@ import (
 	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
-// observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does
+// Observed returns a load balancer of the cloud in the terms of a Service; it reverses Wanted. Fields that the cloud does
 // not keep, or that it chose itself because the Service leaves them open, are as wanted.
-func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
+func Observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
 	is := *want
-	is.NetworkType = networkType(lb)
+	is.NetworkType = NetworkType(lb)
 	is.BandwidthMbps, is.DeletionProtection = lb.BandwidthMbps, lb.DeletionProtection
 	if want.Flavor != "" {
 		is.Flavor = lb.Flavor
@@ -77,7 +77,8 @@ func allowedSources(want *loadbalancer.Desired, l *cloudv1.Listener) []netip.Pre
 	return list
 }
 
-func networkType(lb *cloudv1.LoadBalancer) string {
+// NetworkType returns the network type of a load balancer, as annotations name it.
+func NetworkType(lb *cloudv1.LoadBalancer) string {
 	if lb.Scheme == cloudv1.SchemeInternal {
 		return "private"
 	}
