@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -89,9 +90,7 @@ var _ policystore.Subscriber = (*Controller)(nil)
 
 // New creates a Controller; Run runs it.
 func New(o Options) *Controller {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	c := &Controller{o: o, services: o.Services.Informer(), ledger: newLedger()}
 	c.changes = worker.New(worker.Options[policy.Key]{
 		Name: Name, Workers: 1, Flow: func(key policy.Key) string { return key.Namespace }, Process: c.follow, Clock: o.Clock,

@@ -5,6 +5,7 @@
 package brake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -62,9 +63,7 @@ type Book struct {
 
 // New creates a Book; Run follows what operators do.
 func New(o Options) *Book {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
 	return &Book{
 		client: o.Client, namespace: o.Namespace, recorder: o.Recorder, clock: o.Clock,
 		unstored: map[string]brakes.Engagement{},

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/kube/leadership"
 )
 
 // stopLimit is how long the controllers and their last writes may take to end before the lease is left to expire. A pod
@@ -25,8 +27,8 @@ const stopLimit = 10 * time.Second
 type lock struct {
 	resourcelock.Interface
 
-	// floor returns the least number of transitions to write.
-	floor func() int64
+	// tenure learns from renewals, and knows the least number of transitions to write.
+	tenure *leadership.Tenure
 	// ending is true once there are no writes but those of the lease.
 	ending atomic.Bool
 	// releasable is true once nothing can be written any more.
@@ -63,21 +65,26 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if record.HolderIdentity == "" && !l.releasable.Load() {
 		return errors.New("it expires instead, because writes may still be under way")
 	}
-	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
-	if err := l.Interface.Update(ctx, record); err != nil {
-		return err
-	}
-	l.renewed = record.RenewTime
-	if record.HolderIdentity == "" {
+	err := l.write(ctx, record, l.Interface.Update)
+	if err == nil && record.HolderIdentity == "" {
 		klog.FromContext(ctx).Info("Released the lease", "lock", l.Describe())
 	}
-	return nil
+	return err
 }
 
 // Create writes the lease if there is none, as after it was deleted.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
-	err := l.Interface.Create(ctx, record)
+	return l.write(ctx, record, l.Interface.Create)
+}
+
+func (l *lock) write(
+	ctx context.Context, record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.tenure.Floor()))
+	err := l.tenure.Renew(int64(record.LeaderTransitions), record.HolderIdentity == "", func() error {
+		return write(ctx, record)
+	})
 	if err == nil {
 		l.renewed = record.RenewTime
 	}
@@ -114,7 +121,7 @@ func (m *Manager) lead(
 	if err != nil {
 		return fmt.Errorf("create the lock of the leader election: %w", err)
 	}
-	l := &lock{Interface: lease, floor: m.Tenure().Floor}
+	l := &lock{Interface: lease, tenure: m.Tenure()}
 	leading := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, Name: settings.ResourceName, WatchDog: f.election, ReleaseOnCancel: true,

@@ -50,7 +50,7 @@ func TestReign(t *testing.T) {
 				m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
 				m.once.Do(func() {})
 				guard := m.Guard(transport(func(r *http.Request) (*http.Response, error) {
-					if tc.write == nil || strings.Contains(r.URL.Path, "/leases/") {
+					if tc.write == nil {
 						return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 					}
 					return tc.write(r)
@@ -65,8 +65,10 @@ func TestReign(t *testing.T) {
 						_ = response.Body.Close()
 					}
 				}
-				put(t.Context(), "https://api/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x")
-				l := newLock(t)
+				l := newLock(t, m.tenure)
+				if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err != nil {
+					t.Fatal(err)
+				}
 				ctx, end := context.WithCancel(t.Context())
 				over := make(chan struct{})
 				go func() {
@@ -101,7 +103,7 @@ func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
 		m.once.Do(func() {})
-		l, lost := newLock(t), make(chan struct{})
+		l, lost := newLock(t, m.tenure), make(chan struct{})
 		close(lost)
 		err := m.reign(t.Context(), l, lost, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		if err == nil || !strings.Contains(err.Error(), "the lease was lost") {
@@ -130,7 +132,9 @@ func TestRestoredLease(t *testing.T) {
 		"that of a successor": {renewed("successor", 3), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLock(t)
+			m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
+			m.once.Do(func() {})
+			l := newLock(t, m.tenure)
 			election, stop := context.WithCancel(t.Context())
 			l.stop = stop
 			for second := range int64(3) {
@@ -144,8 +148,6 @@ func TestRestoredLease(t *testing.T) {
 			if _, _, err := l.Get(t.Context()); errors.Is(err, errRestored) != tc.restored || (election.Err() != nil) != tc.restored {
 				t.Errorf("error %v, election %v", err, election.Err())
 			}
-			m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
-			m.once.Do(func() {})
 			lost := make(chan struct{})
 			close(lost)
 			err := m.reign(t.Context(), l, lost, func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -157,7 +159,7 @@ func TestRestoredLease(t *testing.T) {
 }
 
 // newLock returns the lock of a lease that this process holds.
-func newLock(t *testing.T) *lock {
+func newLock(t *testing.T, tenure *leadership.Tenure) *lock {
 	t.Helper()
 	about := metav1.ObjectMeta{Namespace: "kube-system", Name: "x"}
 	api := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: about})
@@ -167,5 +169,5 @@ func newLock(t *testing.T) *lock {
 	if _, _, err := lease.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &lock{Interface: lease, floor: func() int64 { return 0 }}
+	return &lock{Interface: lease, tenure: tenure}
 }

@@ -1,3 +1,6 @@
+// Package cloud composes the cloud-controller-manager: flags, configuration and controllers of the k8s.io/cloud-provider
+// app, and controllers of our own. Start and end differ from the app's: probes are answered before the API server answers,
+// and the lease is released when nothing can be written any more.
 package cloud
 
 import (
@@ -5,19 +8,24 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmapp "k8s.io/cloud-provider/app"
+	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 	ccmoptions "k8s.io/cloud-provider/options"
 	cliflag "k8s.io/component-base/cli/flag"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
+	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/kube/leadership"
 )
@@ -145,3 +153,45 @@ func constructors() map[string]ccmapp.ControllerInitFuncConstructor {
 func disabled() []string { return ccmapp.ControllersDisabledByDefault.List() }
 
 func aliases() map[string]string { return names.CCMControllerAliases() }
+
+// Tenure returns the tenure as the leader, which is nil without leader election. It must be called after the flags have
+// been parsed.
+func (m *Manager) Tenure() *leadership.Tenure {
+	m.once.Do(func() {
+		if election := m.Options.Generic.LeaderElection; election.LeaderElect {
+			m.tenure = leadership.NewTenure(election.LeaseDuration.Duration, clock.RealClock{})
+		}
+	})
+	return m.tenure
+}
+
+// Guard wraps the transport of a client that writes as leader, to the cloud or to the API server: it rejects writes
+// once the lease has expired. It must be called after the flags have been parsed.
+func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper { return m.Tenure().Guard(next) }
+
+// guardClients guards every client of the app that writes. The lease is renewed through a client of Kubeconfig.
+func (m *Manager) guardClients(config *ccmconfig.Config) error {
+	config.Kubeconfig.Wrap(m.Guard)
+	var err error
+	named := rest.AddUserAgent(config.Kubeconfig, ccmoptions.CloudControllerManagerUserAgent)
+	config.Client, err = kubernetes.NewForConfig(named)
+	if err != nil {
+		return fmt.Errorf("make a client of the API server: %w", err)
+	}
+	config.ClientBuilder = guardedBuilder{config.ClientBuilder, m.Guard}
+	return nil
+}
+
+// guardedBuilder guards clients that use their own ServiceAccounts, whose configurations do not keep the transport. The
+// app's controllers call no other method to get clients.
+type guardedBuilder struct {
+	cloudprovider.ControllerClientBuilder
+	guard func(http.RoundTripper) http.RoundTripper
+}
+
+// ClientOrDie returns a guarded client.
+func (b guardedBuilder) ClientOrDie(name string) kubernetes.Interface {
+	config := b.ConfigOrDie(name)
+	config.Wrap(b.guard)
+	return kubernetes.NewForConfigOrDie(config)
+}

@@ -1,11 +1,16 @@
+// Package ingressnode reconciles the cloud's node groups with the Nodes that carry the traffic of load balancers. It is
+// the only writer of their members: pools of load balancers refer to a group, so that a change of a Node reaches all of
+// them with one write and without any change to a Service.
 package ingressnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,9 +143,7 @@ type request struct {
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	if o.Resumed == nil {
 		o.Resumed = func() bool { return false }
 	}
@@ -283,4 +286,15 @@ func (c *Controller) requested() map[string]*request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.requests)
+}
+
+// Once syncs the groups of the cloud and the named ones, once. The Controller cannot run afterwards. As after a start of
+// Run, the brake does not let members leave yet.
+func (c *Controller) Once(ctx context.Context, groups ...string) error {
+	defer c.queue.ShutDown()
+	for _, group := range slices.Sorted(slices.Values(groups)) {
+		c.request(group)
+	}
+	_, err := c.sync(ctx, true)
+	return err
 }

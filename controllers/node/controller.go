@@ -6,6 +6,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ const byProviderID = "node-provider-id"
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	c := &Controller{o: o, nodes: o.Nodes}
 	c.queue = worker.New(worker.Options[string]{
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,

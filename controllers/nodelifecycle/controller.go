@@ -6,6 +6,7 @@
 package nodelifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ const byProviderID = "node-lifecycle-provider-id"
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	c := &Controller{o: o, nodes: o.Nodes, cases: map[string]*inquiry{}}
 	c.queue = worker.New(worker.Options[string]{
 		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,

@@ -1,6 +1,9 @@
+// Package policy validates existing Services against the policies that apply to them, whenever either changes, and
+// reports the result in the status of the policies, in Events and in a metric. It changes no Service.
 package policy
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -103,9 +106,7 @@ var _ policystore.Subscriber = (*Controller)(nil)
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	m, err := newMetrics(o.Registerer)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
+// Package route maintains the routes to the pods of Nodes in the cloud. It decides about all Nodes and routes together,
+// writes the differences in batches, and reports the result of each Node in the condition NetworkUnavailable.
 package route
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +98,7 @@ type Controller struct {
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	o.Period = max(o.Period, minPeriod)
 	c := &Controller{
 		o: o, departures: utilcache.NewExpiringWithClock(o.Clock), attempts: attempts{}, touched: map[string]bool{},
@@ -290,4 +291,15 @@ func (c *Controller) removable(ctx context.Context, d decision) ([]removal, erro
 		}
 	}
 	return removals, nil
+}
+
+// Once compares all Nodes with all routes and makes the changes that are due, once. The Controller cannot run afterwards.
+// The conditions of Nodes are not written.
+func (c *Controller) Once(ctx context.Context) error {
+	stop := c.connect(ctx)
+	defer stop()
+	defer c.queue.ShutDown()
+	defer c.conditions.queue.ShutDown()
+	_, err := c.pass(ctx, true)
+	return err
 }

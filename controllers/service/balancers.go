@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"quaymaster.dev/internal/kube/condition"
 )
 
 // AnnotationRecord is the annotation that records the load balancer of a Service, so that it is never created twice. Its
@@ -17,18 +15,6 @@ const AnnotationRecord = "quaymaster.dev/load-balancer"
 
 // annotationClaim is the annotation that earlier versions have added together with their finalizer.
 const annotationClaim = "quaymaster.dev/load-balancer-claim"
-
-// The types of the conditions of Services.
-const (
-	// ConditionPrefix is the prefix of all types that are ours.
-	ConditionPrefix = condition.Prefix
-	// ConditionConfigured is true if the cloud has what the Service asks for.
-	ConditionConfigured = condition.Configured
-	// ConditionProgressing is true while the cloud works on what the Service asks for, or the controllers try again.
-	ConditionProgressing = condition.Progressing
-	// ConditionDegraded is true if the data plane does not serve as it should.
-	ConditionDegraded = condition.Degraded
-)
 
 // Balancers manages the load balancers of Services in the cloud. Its methods may be called for different Services at
 // the same time, and never wait for the cloud to finish its work: they send at most the next write and return.

@@ -1,6 +1,13 @@
+// Package service reconciles Services with the load balancers of the cloud. It owns finalizer, record, status and
+// conditions of the Services; the cloud is behind an interface.
+//
+// A Service is reconciled when it changes, when Enqueue reports that the cloud changed, and when the last call asked
+// for another one. Each pass compares the whole Service with the whole load balancer, so that none depends on what an
+// earlier one saw. Passes of one Service never run at the same time, and never wait for the cloud to finish its work.
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +86,7 @@ type Controller struct {
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	progress, err := newProgress(o.Registerer, o.Clock)
 	if err != nil {
 		return nil, err

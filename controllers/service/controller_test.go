@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // bubble runs a test in virtual time.
@@ -320,7 +321,7 @@ func TestOthersWrite(t *testing.T) {
 		if meta.FindStatusCondition(got.Status.Conditions, "example.com/Ready") == nil {
 			t.Errorf("the condition of another controller is lost: %+v", got.Status.Conditions)
 		}
-		if c := meta.FindStatusCondition(got.Status.Conditions, service.ConditionConfigured); c.Message != "as faster" {
+		if c := meta.FindStatusCondition(got.Status.Conditions, condition.Configured); c.Message != "as faster" {
 			t.Errorf("condition %+v", c)
 		}
 		f.before = func() {
@@ -474,7 +475,7 @@ func TestFailureIsReported(t *testing.T) {
 		f.expect("ensure web", "web status",
 			"Warning SyncLoadBalancerFailed Error syncing load balancer: failed to ensure load balancer: status 500")
 		got := f.get("web")
-		if meta.IsStatusConditionTrue(got.Status.Conditions, service.ConditionConfigured) {
+		if meta.IsStatusConditionTrue(got.Status.Conditions, condition.Configured) {
 			t.Errorf("conditions %+v", got.Status.Conditions)
 		}
 		if got.Annotations[service.AnnotationRecord] != "lb-web" || len(got.Status.LoadBalancer.Ingress) != 1 {
@@ -570,7 +571,7 @@ func TestConditions(t *testing.T) {
 	bubble(func(t *testing.T) {
 		f := start(t, svc("web", settled, func(s *corev1.Service) { s.Generation = 3 }))
 		find := func() metav1.Condition {
-			return *meta.FindStatusCondition(f.get("web").Status.Conditions, service.ConditionConfigured)
+			return *meta.FindStatusCondition(f.get("web").Status.Conditions, condition.Configured)
 		}
 		since := find().LastTransitionTime
 		time.Sleep(time.Hour)
@@ -595,7 +596,7 @@ func TestReportedDifference(t *testing.T) {
 		f := start(t, svc("web", settled))
 		f.expect("ensure web", "", "")
 		f.ensure = func(s *corev1.Service) (service.State, error) {
-			return service.State{Conditions: []metav1.Condition{{Type: service.ConditionConfigured, Status: metav1.ConditionFalse, Reason: "Drifted"}}}, nil
+			return service.State{Conditions: []metav1.Condition{{Type: condition.Configured, Status: metav1.ConditionFalse, Reason: "Drifted"}}}, nil
 		}
 		f.controller.Enqueue("uid-web")
 		f.settle()
@@ -637,7 +638,7 @@ func TestProgress(t *testing.T) {
 				return waiting(s, 4*time.Second), nil
 			}
 			state := ready(s)
-			degraded := metav1.Condition{Type: service.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "NoMembers"}
+			degraded := metav1.Condition{Type: condition.Degraded, Status: metav1.ConditionTrue, Reason: "NoMembers"}
 			if time.Since(begin[s.UID]) >= 9*time.Second {
 				degraded.Status = metav1.ConditionFalse
 			}

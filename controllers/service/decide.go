@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // finalizerPrefix begins the finalizers of Quaymaster. They outlive this program: they must not change.
@@ -127,4 +129,4 @@ func (o ownership) release(svc *corev1.Service, owned bool) {
 	}
 }
 
-func isOurs(c metav1.Condition) bool { return strings.HasPrefix(c.Type, ConditionPrefix) }
+func isOurs(c metav1.Condition) bool { return strings.HasPrefix(c.Type, condition.Prefix) }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 const (
@@ -188,7 +189,7 @@ func ready(svc *corev1.Service) service.State {
 	return service.State{
 		Record: "lb-" + svc.Name, Published: address("192.0.2.1"),
 		Conditions: []metav1.Condition{{
-			Type: service.ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Configured",
+			Type: condition.Configured, Status: metav1.ConditionTrue, Reason: "Configured",
 			Message: "as " + svc.Annotations["setting"],
 		}},
 	}
@@ -199,7 +200,7 @@ func waiting(svc *corev1.Service, after time.Duration) service.State {
 	return service.State{
 		Record: "lb-" + svc.Name, RetryAfter: after,
 		Conditions: []metav1.Condition{{
-			Type: service.ConditionConfigured, Status: metav1.ConditionFalse, Reason: "Pending", Message: "being created",
+			Type: condition.Configured, Status: metav1.ConditionFalse, Reason: "Pending", Message: "being created",
 		}},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // passes bounds how often one call of reconcile starts again because the Service changed meanwhile.
@@ -71,12 +73,12 @@ func (c *Controller) ensure(ctx context.Context, svc *corev1.Service) (State, er
 
 // announce emits the Events about what a pass changed. Passes that change nothing have none.
 func (c *Controller) announce(svc, before, after *corev1.Service) {
-	was := meta.FindStatusCondition(before.Status.Conditions, ConditionConfigured)
-	is := meta.FindStatusCondition(after.Status.Conditions, ConditionConfigured)
+	was := meta.FindStatusCondition(before.Status.Conditions, condition.Configured)
+	is := meta.FindStatusCondition(after.Status.Conditions, condition.Configured)
 	switch {
 	case !configured(after):
 		// Of a difference that is only reported, the cloud's side has an Event of its own.
-		if configured(before) && meta.IsStatusConditionTrue(after.Status.Conditions, ConditionProgressing) {
+		if configured(before) && meta.IsStatusConditionTrue(after.Status.Conditions, condition.Progressing) {
 			c.event(svc, reasonEnsuring, "Ensuring load balancer")
 		}
 	case was == nil || *was != *is,
@@ -111,4 +113,20 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 		c.event(svc, reasonDeleting, "Deleting load balancer")
 	}
 	return state, errors.Join(failure, err)
+}
+
+// Rehearse calls Balancers for a Service as a pass of a Controller with the loadBalancerClass would, and writes nothing
+// to the Service.
+func Rehearse(ctx context.Context, balancers Balancers, class string, svc *corev1.Service) (State, error) {
+	o := ownership{finalizer: Finalizer(class)}
+	switch o.decide(svc, balancers.Owned(svc)) {
+	case ensure:
+		claimed := svc.DeepCopy()
+		o.claim(claimed)
+		return balancers.Ensure(ctx, claimed)
+	case remove:
+		return balancers.Remove(ctx, svc)
+	case leave:
+	}
+	return State{}, nil
 }

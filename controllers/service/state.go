@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // longestMessage is the API's limit for a condition's message, in bytes.
@@ -34,10 +36,10 @@ func store(svc *corev1.Service, state State, now time.Time) {
 
 // configured reports whether the cloud has what the Service asks for.
 func configured(svc *corev1.Service) bool {
-	return meta.IsStatusConditionTrue(svc.Status.Conditions, ConditionConfigured)
+	return meta.IsStatusConditionTrue(svc.Status.Conditions, condition.Configured)
 }
 
 // serving reports whether the data plane serves what the Service asks for. Not every cloud knows.
 func serving(svc *corev1.Service) bool {
-	return configured(svc) && meta.IsStatusConditionFalse(svc.Status.Conditions, ConditionDegraded)
+	return configured(svc) && meta.IsStatusConditionFalse(svc.Status.Conditions, condition.Degraded)
 }

@@ -6,6 +6,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -66,9 +67,7 @@ var _ prometheus.Collector = (*Queue[string])(nil)
 
 // New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	items := workqueue.DefaultQueue[T]()
 	if o.Flow != nil {
 		items = &turns[T]{flow: o.Flow, waiting: map[string][]T{}}

@@ -7,9 +7,11 @@ package dlb
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,6 +26,7 @@ import (
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/dlb/census"
+	"quaymaster.dev/provider/dlb/overview"
 	"quaymaster.dev/provider/dlb/pause"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/dlb/tree"
@@ -102,9 +105,11 @@ func (o Options) Configure(cfg config.Config) Options {
 type Balancer struct {
 	o        Options
 	reviewer review.Reviewer
-	overview *overview
+	overview *overview.Overview
 	census   *census.Census
-	state    state
+	flight   singleflight.Group
+	// status is the last answer of the cloud about its own state.
+	status atomic.Pointer[status]
 
 	// missing and disowned are the load balancers that the cloud does not have, or that are not ours; refused are writes
 	// that the cloud has rejected, and repairs attempts to repair a load balancer.
@@ -123,7 +128,9 @@ func New(o Options) *Balancer {
 		missing: pause.New(absentPeriod, pause.Answers), disowned: pause.New(refusedPeriod, 1),
 		refused: pause.New(refusedPeriod, 1), repairs: pause.New(repairPeriod, 1),
 	}
-	b.overview = &overview{services: o.Services, owned: b.Owned, clock: o.Clock, failing: map[types.UID]time.Time{}}
+	b.overview = overview.New(overview.Options{
+		Services: o.Services, Owned: b.Owned, Refusals: refusalReasons, Degradations: degradedReasons, Clock: o.Clock,
+	})
 	b.census = census.New(census.Options{
 		Mirror: o.Mirror, Services: o.Services, Owned: b.Owned, Brake: o.Brake, Clock: o.Clock,
 		Hopeless: func(uid types.UID) bool { return b.missing.Settled(uid) || b.disowned.Noted(uid) },
@@ -202,7 +209,7 @@ func (b *Balancer) call(ctx context.Context, svc *corev1.Service, removing bool)
 		}
 	}
 	err = explain(err)
-	b.overview.note(svc, err)
+	b.overview.Note(svc, err)
 	if gone {
 		for _, p := range []*pause.Pauses{b.missing, b.disowned, b.refused, b.repairs} {
 			p.Forget(svc.UID)

@@ -11,6 +11,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb/census"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/ownership"
 )
@@ -43,6 +44,25 @@ func (b *Balancer) create(
 			"%s to %s", r.handle(), problem.Summary(), record.AnnotationAbandon, r.handle())}
 	b.missing.Begin(r.svc.UID, refused, b.o.Clock.Now())
 	return nil, refused
+}
+
+// mayCreate returns a refusal if a Service must not get a load balancer with these addresses because others are missing: if
+// the cloud chooses an address, it might be one that another Service publishes.
+func (b *Balancer) mayCreate(ctx context.Context, r *round, vips []cloudv1.VIP) error {
+	chosen := slices.ContainsFunc(vips, func(v cloudv1.VIP) bool { return v.Address == "" })
+	published := len(r.svc.Status.LoadBalancer.Ingress) > 0
+	if !chosen || published && record.Abandoned(r.svc) {
+		return nil
+	}
+	// Whether what is published may be replaced was decided before; records alone can be forged.
+	if why := b.census.Held(ctx); why != "" && !published {
+		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + census.ToResume}
+	}
+	if b.census.Auditing(r.svc.Namespace) {
+		return &refusal{reason: reasonMissing, after: auditPeriod, message: "no load balancer is created before the cloud has " +
+			"confirmed which of those that services publish are missing, and has them again: it might get one of their addresses"}
+	}
+	return nil
 }
 
 // publishedVIPs returns the VIPs of a new load balancer with the addresses that the Service publishes, unless it has given

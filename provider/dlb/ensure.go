@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/ownership"
 )
@@ -153,6 +156,27 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	return r.wait(pendingPeriod, fmt.Sprintf("the cloud is still working on load balancer %s", lb.ID))
 }
 
+// checkPublished returns a refusal if another Service publishes an address of the load balancer: its own load balancer had
+// the address, and is missing.
+func (b *Balancer) checkPublished(r *round, published *corev1.LoadBalancerStatus) error {
+	if published == nil || equality.Semantic.DeepEqual(published, &r.svc.Status.LoadBalancer) {
+		return nil
+	}
+	for _, ingress := range published.Ingress {
+		already := func(own corev1.LoadBalancerIngress) bool { return own.IP == ingress.IP }
+		if slices.ContainsFunc(r.svc.Status.LoadBalancer.Ingress, already) {
+			continue
+		}
+		if other := b.census.Publisher(ingress.IP); other != nil && other.UID != r.svc.UID {
+			return &refusal{reason: reasonAddressInUse, after: absentPeriod, message: fmt.Sprintf(
+				"load balancer %s has the address %s, which service %s/%s publishes, so it is not published; to keep it for that "+
+					"service, delete this one; to give it up there, set the annotation %s on that service",
+				r.lb.ID, ingress.IP, other.Namespace, other.Name, record.AnnotationAbandon)}
+		}
+	}
+	return nil
+}
+
 // spec returns the tree that the Service asks for, with the tags of ownership.
 func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec, error) {
 	group := r.desired.IngressGroup
@@ -203,6 +227,35 @@ func (b *Balancer) update(
 			return nil, err
 		}
 	}
+}
+
+// repair writes to a load balancer in error what it already has, so that the cloud tries again; but not too often.
+func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
+	if b.tryAgain(r, lb) > 0 {
+		return lb, nil
+	}
+	written, err := b.put(ctx, r.svc, tree.Of(lb), lb, cloudapi.WriteOptions{IfTags: r.tags})
+	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+		return b.reread(ctx, r, lb.ID)
+	}
+	if err != nil {
+		b.doubt(ctx, lb.ID, err)
+		return lb, fmt.Errorf("repair load balancer: %w", err)
+	}
+	b.o.Mirror.LoadBalancers.Put(ctx, written)
+	return written, nil
+}
+
+// tryAgain begins another attempt at what the cloud has failed to do with a load balancer, and returns 0; or it returns
+// the time until the next attempt.
+func (b *Balancer) tryAgain(r *round, lb *cloudv1.LoadBalancer) time.Duration {
+	now := b.o.Clock.Now()
+	left, _ := b.repairs.Left(r.svc.UID, lb.ID, now)
+	if left == 0 {
+		b.repairs.Count(r.svc.UID, lb.ID, now)
+		b.repairs.Begin(r.svc.UID, nil, now)
+	}
+	return left
 }
 
 // reread reads a load balancer that is newer than the mirror's.

@@ -15,6 +15,7 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/overview"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/holder"
 )
@@ -74,6 +75,23 @@ func namesTaken(err error, plain, unique string) error {
 	return &refusal{reason: reasonRefused, message: message, cause: err}
 }
 
+// failed is the refusal of a load balancer that the cloud failed to provide or to delete.
+func failed(lb *cloudv1.LoadBalancer, after time.Duration) error {
+	text := "no reason given"
+	if lb.Fault != nil {
+		text = lb.Fault.Summary()
+	}
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return &refusal{
+			reason: reasonRefused, message: fmt.Sprintf("deletion of load balancer %s failed: %s", lb.ID, text), after: max(after, soon),
+		}
+	}
+	return &refusal{
+		reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),
+		after: max(after, soon), problem: lb.Fault,
+	}
+}
+
 // refusals has the codes of problems that do not resolve with time alone, with what the message says first.
 var refusals = map[string]string{
 	cloudv1.CodeInvalid:       "the cloud rejected the request: ",
@@ -121,7 +139,7 @@ func diagnose(err error) verdict {
 	if known, ok := errors.AsType[*refusal](err); ok {
 		return verdict{status: metav1.ConditionFalse, reason: known.reason, message: known.message, after: known.after}
 	}
-	v := verdict{status: metav1.ConditionUnknown, reason: reasonFailing, passing: true}
+	v := verdict{status: metav1.ConditionUnknown, reason: overview.Failing, passing: true}
 	v.after = cloudapi.RetryAfter(err)
 	var later *postponed
 	var unsent *cloudapi.PostponedError

@@ -21,6 +21,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/dlb/tree"
@@ -262,7 +263,7 @@ func (f *fixture) condition(svc *corev1.Service) *metav1.Condition {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return meta.FindStatusCondition(got.Status.Conditions, service.ConditionConfigured)
+	return meta.FindStatusCondition(got.Status.Conditions, condition.Configured)
 }
 
 func (f *fixture) expectCondition(svc *corev1.Service, status metav1.ConditionStatus, reason, message string) {

@@ -14,15 +14,15 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/overview"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/dlb/tree"
 	"quaymaster.dev/provider/holder"
 )
 
-// The reasons of service.ConditionConfigured, which is true if the load balancer is what the Service asks for.
+// The reasons of condition.Configured, which is true if the load balancer is what the Service asks for. Those of package
+// overview come in addition.
 const (
-	// reasonConfigured: the cloud has what the Service asks for.
-	reasonConfigured = "Configured"
 	// reasonInvalid: the Service's annotations or spec are invalid; the load balancer is kept as last configured.
 	reasonInvalid = condition.ReasonInvalid
 	// reasonRefused: the cloud rejected what the Service asks for, or failed to provide it.
@@ -45,11 +45,9 @@ const (
 	reasonClusterID = holder.ReasonClusterID
 	// reasonOtherCloud: the cloud at the endpoint is not the one that the cluster's objects are in.
 	reasonOtherCloud = holder.ReasonOtherCloud
-	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
-	reasonFailing = "SyncFailing"
 )
 
-// The reasons of service.ConditionDegraded, which is true if the load balancer does not serve as it should.
+// The reasons of condition.Degraded, which is true if the load balancer does not serve as it should.
 const (
 	// reasonOffline: no backend is healthy.
 	reasonOffline = "Offline"
@@ -57,6 +55,14 @@ const (
 	reasonNoBackends = "NoBackends"
 	// reasonDegraded: some backends are not healthy, or an edge of the cloud has not applied the last change.
 	reasonDegraded = "Degraded"
+)
+
+var (
+	refusalReasons = []string{
+		reasonInvalid, reasonRefused, reasonDrifted, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
+		reasonAddressInUse, reasonNotHolder, reasonClusterID, reasonOtherCloud,
+	}
+	degradedReasons = []string{reasonOffline, reasonNoBackends, reasonDegraded}
 )
 
 // portRefused is the error of a port whose listener the cloud rejected or failed to serve.
@@ -81,7 +87,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 			state.Conditions = r.conditions(metav1.ConditionFalse, reasonDrifted, r.drifted)
 			return state
 		}
-		state.Conditions = r.conditions(metav1.ConditionTrue, reasonConfigured, configured(r.lb))
+		state.Conditions = r.conditions(metav1.ConditionTrue, overview.Configured, configured(r.lb))
 		return state
 	}
 	v := diagnose(err)
@@ -110,14 +116,14 @@ func configured(lb *cloudv1.LoadBalancer) string {
 // balancer.
 func (r *round) conditions(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	progressing := metav1.Condition{
-		Type: service.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason,
+		Type: condition.Progressing, Status: metav1.ConditionFalse, Reason: reason,
 		Message: "the cloud has no work to do",
 	}
-	if reason == reasonPending || reason == reasonFailing {
+	if reason == reasonPending || reason == overview.Failing {
 		progressing.Status, progressing.Message = metav1.ConditionTrue, message
 	}
 	list := []metav1.Condition{
-		{Type: service.ConditionConfigured, Status: status, Reason: reason, Message: message}, progressing,
+		{Type: condition.Configured, Status: status, Reason: reason, Message: message}, progressing,
 	}
 	if r.lb != nil {
 		list = append(list, degraded(r.lb))
@@ -127,7 +133,7 @@ func (r *round) conditions(status metav1.ConditionStatus, reason, message string
 
 // degraded returns the condition about the data plane.
 func degraded(lb *cloudv1.LoadBalancer) metav1.Condition {
-	c := metav1.Condition{Type: service.ConditionDegraded, Status: metav1.ConditionTrue}
+	c := metav1.Condition{Type: condition.Degraded, Status: metav1.ConditionTrue}
 	switch lb.OperatingState {
 	case cloudv1.OperatingOffline:
 		c.Reason, c.Message = reasonOffline, "no backend of the load balancer is healthy"

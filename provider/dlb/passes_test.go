@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 const (
@@ -73,7 +74,7 @@ func (f *fixture) passes(
 			return state, nil
 		case state.RetryAfter > atOnce || left == 1:
 			return state, &laterError{
-				errors.New(meta.FindStatusCondition(stored.Status.Conditions, service.ConditionConfigured).Message), state.RetryAfter,
+				errors.New(meta.FindStatusCondition(stored.Status.Conditions, condition.Configured).Message), state.RetryAfter,
 			}
 		}
 		svc = stored
@@ -101,7 +102,7 @@ func (f *fixture) store(svc *corev1.Service, state service.State) (*corev1.Servi
 		return stored, nil
 	}
 	conditions := slices.DeleteFunc(slices.Clone(stored.Status.Conditions), func(c metav1.Condition) bool {
-		return !strings.HasPrefix(c.Type, service.ConditionPrefix)
+		return !strings.HasPrefix(c.Type, condition.Prefix)
 	})
 	return stored, f.patch(svc, map[string]any{"metadata": metadata, "status": map[string]any{"conditions": conditions}})
 }

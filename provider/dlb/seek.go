@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -255,24 +253,18 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 // stateFor is how long an answer of the cloud about its own state counts for all Services.
 const stateFor = 5 * time.Second
 
-// state is the last answer of the cloud about its own state.
-type state struct {
-	flight singleflight.Group
-	mu     sync.Mutex
-	at     time.Time
-	err    error
+// status is an answer of the cloud about its own state.
+type status struct {
+	at  time.Time
+	err error
 }
 
 // checkStatus returns nil if the cloud knows all its load balancers.
 func (b *Balancer) checkStatus(ctx context.Context) error {
-	s := &b.state
-	s.mu.Lock()
-	at, err := s.at, s.err
-	s.mu.Unlock()
-	if !at.IsZero() && b.o.Clock.Since(at) < stateFor {
-		return err
+	if s := b.status.Load(); s != nil && b.o.Clock.Since(s.at) < stateFor {
+		return s.err
 	}
-	_, err, _ = s.flight.Do("", func() (any, error) {
+	_, err, _ := b.flight.Do("", func() (any, error) {
 		meta, err := b.o.Cloud.Meta(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("read the state of the cloud: %w", err)
@@ -280,9 +272,7 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 		if meta.Status != cloudv1.StatusOK {
 			err = errDegraded
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.at, s.err = b.o.Clock.Now(), err
+		b.status.Store(&status{b.o.Clock.Now(), err})
 		return nil, err
 	})
 	return err

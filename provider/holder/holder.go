@@ -4,6 +4,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -119,9 +121,7 @@ type Holder struct {
 
 // New returns a Holder. It does no I/O.
 func New(o Options) *Holder {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	return &Holder{Options: o, wake: make(chan struct{}, 1), checking: make(chan struct{}, 1), doubts: 1, spacing: backoff()}
 }
 
@@ -383,5 +383,29 @@ func (h *Holder) note(ctx context.Context, refusal *RefusedError) {
 		for _, f := range h.onHeld {
 			f()
 		}
+	}
+}
+
+var withheld = prometheus.NewDesc("quaymaster_cloud_writes_withheld",
+	"1 for the reason why this cluster may not write to the cloud, 0 for the other possible reasons.", []string{"reason"}, nil)
+
+var _ prometheus.Collector = (*Holder)(nil)
+
+// Describe implements prometheus.Collector.
+func (h *Holder) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- withheld }
+
+// Collect implements prometheus.Collector. It reports nothing before it is known whether the cluster may write, as in
+// replicas that are not the leader.
+func (h *Holder) Collect(metrics chan<- prometheus.Metric) {
+	known, err := h.state()
+	if !known {
+		return
+	}
+	for _, reason := range []string{ReasonHeldByAnother, ReasonClusterID, ReasonOtherCloud} {
+		value := 0.0
+		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason == reason {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, value, reason)
 	}
 }

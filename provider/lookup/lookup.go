@@ -4,16 +4,19 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/volume"
 )
 
 // The defaults of Options.
@@ -91,27 +94,6 @@ const (
 	ResultUnavailable Result = "unavailable"
 )
 
-func (o *Options) complete() {
-	orDefault(&o.Timeout, defaultTimeout)
-	orDefault(&o.MaxConcurrent, defaultMaxConcurrent)
-	orDefault(&o.MaxEntries, defaultMaxEntries)
-	orDefault(&o.TTL, defaultTTL)
-	orDefault(&o.Rate, defaultRate)
-	orDefault(&o.Burst, defaultBurst)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.OnLookup == nil {
-		o.OnLookup = func(Kind, Result) {}
-	}
-}
-
-func orDefault[T int | time.Duration](value *T, otherwise T) {
-	if *value == 0 {
-		*value = otherwise
-	}
-}
-
 // Lookup reads volumes and volume types. It is safe for concurrent use.
 type Lookup struct {
 	cloud   Cloud
@@ -123,7 +105,13 @@ var _ cloudprovider.PVLabeler = (*Lookup)(nil)
 
 // New returns a Lookup. It does no I/O.
 func New(o Options) *Lookup {
-	o.complete()
+	o.Timeout, o.TTL = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.TTL, defaultTTL)
+	o.MaxConcurrent, o.MaxEntries = cmp.Or(o.MaxConcurrent, defaultMaxConcurrent), cmp.Or(o.MaxEntries, defaultMaxEntries)
+	o.Rate, o.Burst = cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	if o.OnLookup == nil {
+		o.OnLookup = func(Kind, Result) {}
+	}
 	g := newGate(o)
 	return &Lookup{
 		cloud:   o.Cloud,
@@ -165,3 +153,24 @@ func (l *Lookup) VolumeType(name string) (*cloudv1.VolumeType, error) { return l
 
 // Run keeps the volume types up to date until the context ends. Without it, none is known.
 func (l *Lookup) Run(ctx context.Context) { l.types.run(ctx) }
+
+// GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. Its errors are
+// those of Volume; a response without a zone, too, proves nothing about the volume.
+func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
+	if !volume.Zoned(pv) {
+		return nil, nil
+	}
+	found, err := l.Volume(ctx, pv.Spec.CSI.VolumeHandle)
+	if err != nil {
+		return nil, fmt.Errorf("persistent volume %s: %w", pv.Name, err)
+	}
+	zones := found.Zones
+	if len(zones) == 0 && found.Zone != "" {
+		zones = []string{found.Zone}
+	}
+	labels, err := volume.Labels(zones, found.Region)
+	if err != nil {
+		return nil, fmt.Errorf("persistent volume %s: malformed response for volume %s: %w", pv.Name, found.ID, err)
+	}
+	return labels, nil
+}

@@ -5,9 +5,9 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,7 +68,7 @@ type Mirror struct {
 
 	cloud   *cloudapi.Client
 	clock   clock.Clock
-	kinds   []kind
+	stores  []store
 	watches []*Watch
 
 	// edges reports whether an edge has changed, or has news about members.
@@ -88,8 +88,8 @@ type Mirror struct {
 	follows bool
 	// err is the error of the last read, or nil.
 	err error
-	// synced is closed when all kinds have been read once.
-	synced chan struct{}
+	// synced is true when all kinds have been read once.
+	synced atomic.Bool
 }
 
 // state is what Run does next.
@@ -135,26 +135,24 @@ type progress struct {
 	look     look
 }
 
-// kind is a Store whatever the type of its objects.
-type kind struct {
-	name   string
-	read   func(context.Context) error
-	change func(context.Context, cloudv1.Change) error
-	doubt  func()
+// store is a Store whatever the type of its objects.
+type store interface {
+	name() string
+	read(ctx context.Context) error
+	change(ctx context.Context, c cloudv1.Change) error
+	doubt()
 }
 
 // New creates a Mirror; Run fills it.
 func New(o Options) *Mirror {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	m := &Mirror{
-		cloud: o.Cloud, clock: o.Clock, synced: make(chan struct{}), wake: make(chan struct{}, 1),
+		cloud: o.Cloud, clock: o.Clock, wake: make(chan struct{}, 1),
 		progress: progress{delay: backoff()},
 	}
 	var clusterUID atomic.Value
 	clusterUID.Store("")
-	m.LoadBalancers = &Store[cloudv1.LoadBalancer]{
+	m.LoadBalancers = newStore(&Store[cloudv1.LoadBalancer]{
 		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: cloudapi.DecodeLoadBalancer,
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
 			tags, err := o.Cluster.Tags(ctx)
@@ -166,10 +164,9 @@ func New(o Options) *Mirror {
 		},
 		holds:  func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID.Load() },
 		index:  func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
-		within: o.Cloud.Within, items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{},
-		doubted: map[string]bool{},
-	}
-	m.Instances = &Store[cloudv1.Instance]{
+		within: o.Cloud.Within,
+	})
+	m.Instances = newStore(&Store[cloudv1.Instance]{
 		kind: cloudv1.KindInstance, meta: (*cloudv1.Instance).Metadata,
 		decode: func(data []byte) (*cloudv1.Instance, error) {
 			i := &cloudv1.Instance{}
@@ -180,21 +177,17 @@ func New(o Options) *Mirror {
 				IncludeDeleted: true, IfNoneMatch: since, PageSize: pageSize,
 			})
 		},
+		holds:  func(*cloudv1.Instance) bool { return true },
 		index:  func(i *cloudv1.Instance) string { return i.Hostname },
-		within: o.Cloud.Within, items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{},
-		doubted: map[string]bool{},
-	}
+		within: o.Cloud.Within,
+	})
 	// The controllers of Nodes need not wait for the load balancers, which are many more pages.
-	m.kinds = []kind{kindOf(m.Instances), kindOf(m.LoadBalancers)}
+	m.stores = []store{m.Instances, m.LoadBalancers}
 	m.NodeGroups = &Watch{mirror: m, kind: cloudv1.KindNodeGroup}
 	m.Routes = &Watch{mirror: m, kind: cloudv1.KindRoute}
 	m.edges = &Watch{mirror: m, kind: cloudv1.KindEdge}
 	m.watches = []*Watch{m.NodeGroups, m.Routes, m.edges}
 	return m
-}
-
-func kindOf[T any](s *Store[T]) kind {
-	return kind{name: s.kind, read: s.read, change: s.change, doubt: s.doubt}
 }
 
 // Lost makes the mirror read everything again, because the cloud may have lost what the mirror has: at the start, and when
@@ -205,8 +198,8 @@ func (m *Mirror) Lost(meta *cloudv1.Meta) {
 	// The cloud has answered since the last error, which may be that it was a different one.
 	m.begin, m.err = meta, nil
 	m.mu.Unlock()
-	for _, k := range m.kinds {
-		k.doubt()
+	for _, s := range m.stores {
+		s.doubt()
 	}
 	select {
 	case m.wake <- struct{}{}:
@@ -215,14 +208,7 @@ func (m *Mirror) Lost(meta *cloudv1.Meta) {
 }
 
 // Synced reports whether all kinds have been read once.
-func (m *Mirror) Synced() bool {
-	select {
-	case <-m.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (m *Mirror) Synced() bool { return m.synced.Load() }
 
 // Tried reports whether all kinds have been read once, or could not be read. In the latter case, Err returns why.
 func (m *Mirror) Tried() bool { return m.Synced() || m.Err() != nil }
@@ -232,14 +218,6 @@ func (m *Mirror) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
-}
-
-// LastContact returns when the cloud last answered, or the zero time. While the cloud does not answer, the mirror keeps
-// what it has.
-func (m *Mirror) LastContact() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.contact
 }
 
 // Current reports whether the cloud answers, so that what the mirror has is at most maxSilence old.
@@ -284,9 +262,7 @@ func (m *Mirror) round(ctx context.Context) time.Duration {
 	if m.state != suspect {
 		m.delay = backoff()
 	}
-	if !m.Synced() {
-		close(m.synced)
-	}
+	m.synced.Store(true)
 	return pause
 }
 
@@ -358,8 +334,8 @@ func (m *Mirror) readLists(ctx context.Context) (time.Duration, error) {
 	m.resetWatches(follows)
 	m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
 	ctx = m.cloud.WithinState(ctx)
-	for _, k := range m.kinds {
-		if err := k.read(ctx); err != nil {
+	for _, s := range m.stores {
+		if err := s.read(ctx); err != nil {
 			return 0, err
 		}
 		m.answered()
@@ -419,8 +395,8 @@ func (m *Mirror) readChanges(ctx context.Context) (time.Duration, error) {
 // names returns the kinds whose changes the mirror follows.
 func (m *Mirror) names() []string {
 	var names []string
-	for _, k := range m.kinds {
-		names = append(names, k.name)
+	for _, s := range m.stores {
+		names = append(names, s.name())
 	}
 	for _, w := range m.watches {
 		// A cloud that has never heard of edges would reject the request.
@@ -434,11 +410,11 @@ func (m *Mirror) names() []string {
 func (m *Mirror) apply(ctx context.Context, changes []cloudv1.Change) error {
 	for _, c := range changes {
 		m.noteChange(c.Kind)
-		for _, k := range m.kinds {
-			if k.name != c.Kind {
+		for _, s := range m.stores {
+			if s.name() != c.Kind {
 				continue
 			}
-			if err := k.change(ctx, c); err != nil {
+			if err := s.change(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -446,4 +422,51 @@ func (m *Mirror) apply(ctx context.Context, changes []cloudv1.Change) error {
 	return nil
 }
 
-func notModified(err error) bool { return errors.Is(err, cloudapi.ErrNotModified) }
+// Watch reports whether objects of a kind have changed that the mirror does not have. It saves the periodic reads of
+// those who act only on what they have read from the cloud itself.
+type Watch struct {
+	mirror *Mirror
+	kind   string
+	// seen is guarded by the lock of the mirror.
+	seen Mark
+}
+
+// Mark stands for what the cloud had reported at a time.
+type Mark uint64
+
+// Mark returns the mark for Quiet. It must be called before the objects are read from the cloud.
+func (w *Watch) Mark() Mark {
+	w.mirror.mu.Lock()
+	defer w.mirror.mu.Unlock()
+	return w.seen
+}
+
+// Quiet reports whether objects that were read after the mark are unchanged: the cloud reports changes, has reported
+// none, and answers. Whenever the mirror reads its own lists again, in case the cloud has not reported a change, Quiet
+// returns false for earlier marks.
+func (w *Watch) Quiet(since Mark) bool {
+	w.mirror.mu.Lock()
+	defer w.mirror.mu.Unlock()
+	return w.mirror.follows && w.mirror.current() && w.seen == since
+}
+
+// resetWatches makes all earlier marks invalid, because changes have not been reported.
+func (m *Mirror) resetWatches(follows bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.follows = follows
+	for _, w := range m.watches {
+		w.seen++
+	}
+}
+
+// noteChange remembers a change of a kind.
+func (m *Mirror) noteChange(kind string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.watches {
+		if w.kind == kind {
+			w.seen++
+		}
+	}
+}

@@ -77,8 +77,8 @@ func TestFollows(t *testing.T) {
 	if found := m.LoadBalancers.Find("b"); len(found) != 1 || found[0].ID != second.ID {
 		t.Errorf("found %+v", found)
 	}
-	if !m.Synced() || m.LastContact().IsZero() || m.Instances.Len() == 0 {
-		t.Errorf("synced %t, contact %s, %d instances", m.Synced(), m.LastContact(), m.Instances.Len())
+	if !m.Synced() || !m.Current() || m.Instances.Len() == 0 {
+		t.Errorf("synced %t, current %t, %d instances", m.Synced(), m.Current(), m.Instances.Len())
 	}
 	_, _, err := c.Client.PatchLoadBalancer(t.Context(), second.ID,
 		cloudv1.LoadBalancerPatch{Tags: map[string]*string{ownership.ClusterUID: nil}},

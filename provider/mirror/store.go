@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -21,7 +22,7 @@ type Store[T any] struct {
 	list func(ctx context.Context, ifNoneMatch string) (*cloudv1.List[T], error)
 	// decode decodes the object of a change.
 	decode func([]byte) (*T, error)
-	// holds reports whether the store holds the object; if nil, it holds all.
+	// holds reports whether the store holds the object.
 	holds func(*T) bool
 	// index returns the key by which Find returns the object.
 	index func(*T) string
@@ -39,6 +40,13 @@ type Store[T any] struct {
 	doubted  map[string]bool
 	handlers []func(before, after *T)
 }
+
+func newStore[T any](s *Store[T]) *Store[T] {
+	s.items, s.byKey, s.doubted = map[string]*T{}, map[string]map[string]bool{}, map[string]bool{}
+	return s
+}
+
+func (s *Store[T]) name() string { return s.kind }
 
 // OnChange calls f after every change, with the object before and after it; nil stands for an object that is not in the
 // store. It must be called before Mirror.Run. f is called by one goroutine at a time and must not block.
@@ -101,7 +109,7 @@ func (s *Store[T]) Put(ctx context.Context, v *T) {
 	if old := s.items[id]; old != nil && !s.doubted[id] && !newer(s.meta(v).Revision, s.meta(old).Revision) {
 		return
 	}
-	if s.holds == nil || s.holds(v) {
+	if s.holds(v) {
 		s.set(v)
 	}
 }
@@ -148,7 +156,7 @@ func (s *Store[T]) read(ctx context.Context) error {
 // readUnless replaces the contents by those of the cloud, unless it is still at the revision.
 func (s *Store[T]) readUnless(ctx context.Context, known string) error {
 	list, err := s.list(ctx, known)
-	if notModified(err) {
+	if errors.Is(err, cloudapi.ErrNotModified) {
 		return nil
 	}
 	if err != nil {
@@ -196,7 +204,7 @@ func (s *Store[T]) change(ctx context.Context, c cloudv1.Change) error {
 // apply stores an object that was read from the cloud, unless a later revision is already stored.
 func (s *Store[T]) apply(ctx context.Context, v *T) {
 	id := s.meta(v).ID
-	if s.holds != nil && !s.holds(v) {
+	if !s.holds(v) {
 		s.remove(ctx, id)
 		return
 	}
@@ -242,9 +250,6 @@ func (s *Store[T]) set(v *T) {
 	id := s.meta(v).ID
 	s.unset(id)
 	s.items[id] = v
-	if s.index == nil {
-		return
-	}
 	key := s.index(v)
 	if s.byKey[key] == nil {
 		s.byKey[key] = map[string]bool{}
@@ -260,9 +265,6 @@ func (s *Store[T]) unset(id string) {
 		return
 	}
 	delete(s.items, id)
-	if s.index == nil {
-		return
-	}
 	key := s.index(old)
 	if delete(s.byKey[key], id); len(s.byKey[key]) == 0 {
 		delete(s.byKey, key)

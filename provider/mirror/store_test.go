@@ -14,11 +14,12 @@ func TestRestoredCloud(t *testing.T) {
 		return cloudv1.NodeGroup{Object: cloudv1.Object{ID: id, Revision: revision, Name: name}}
 	}
 	list := &cloudv1.List[cloudv1.NodeGroup]{}
-	s := &Store[cloudv1.NodeGroup]{
-		kind: cloudv1.KindNodeGroup, meta: (*cloudv1.NodeGroup).Metadata, items: map[string]*cloudv1.NodeGroup{},
-		doubted: map[string]bool{}, within: func(context.Context) bool { return true },
-		list: func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
-	}
+	s := newStore(&Store[cloudv1.NodeGroup]{
+		kind: cloudv1.KindNodeGroup, meta: (*cloudv1.NodeGroup).Metadata,
+		holds: func(*cloudv1.NodeGroup) bool { return true }, index: func(g *cloudv1.NodeGroup) string { return g.Name },
+		within: func(context.Context) bool { return true },
+		list:   func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
+	})
 	read := func(revision string, items ...cloudv1.NodeGroup) {
 		t.Helper()
 		*list = cloudv1.List[cloudv1.NodeGroup]{Revision: revision, Items: items}

@@ -9,6 +9,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
@@ -221,4 +222,11 @@ func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {
 		g.Members = append(g.Members, member)
 	}
 	return g
+}
+
+// Configure returns the options of the controller with what the cloud config decides.
+func Configure(o ingressnode.Options, cfg config.IngressNodes) ingressnode.Options {
+	o.FallbackAll, o.DrainCordoned = cfg.Fallback == config.FallbackAll, cfg.DrainCordoned
+	o.MaxRemovedPercent, o.MaxGroups = cfg.MaxRemovedPercentPerMinute, cfg.MaxGroups
+	return o
 }

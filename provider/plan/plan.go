@@ -33,6 +33,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/brakes"
 	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/kube/contact"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/dlb"
@@ -194,7 +195,7 @@ func waiting(result service.State, err error) string {
 	if err != nil {
 		return ""
 	}
-	if c := meta.FindStatusCondition(result.Conditions, service.ConditionConfigured); c != nil &&
+	if c := meta.FindStatusCondition(result.Conditions, condition.Configured); c != nil &&
 		c.Status != metav1.ConditionTrue {
 		return c.Message
 	}

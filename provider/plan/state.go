@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +16,15 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/kube/brakes"
 	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/mirror"
+	"quaymaster.dev/provider/nodegroup"
 )
 
 // readTimeout limits how long the API server and the cloud are read.
@@ -137,4 +144,69 @@ func (b *book) set(name string, engaged *brakes.Engagement) error {
 	}
 	b.recorded.Data[name] = entry
 	return nil
+}
+
+// withheld returns why the controllers may not write to the cloud at all, or an empty string.
+func (p *planner) withheld(ctx context.Context) (string, error) {
+	uid, err := p.cluster.UID(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err = p.cloud.Identify(ctx); err == nil {
+		err = holder.New(holder.Options{
+			Cloud: records{p.cloud}, ClusterUID: uid, ClusterID: p.Options.Config.ClusterID, Identity: p.Identity,
+			Recorder: p.record,
+		}).Withhold(ctx)
+	}
+	if refusal, refused := errors.AsType[*holder.RefusedError](err); refused {
+		return refusal.Error(), nil
+	}
+	return "", unplanned(err)
+}
+
+// records lets a Holder read the record of the cluster's holder. That the controllers write it when they start is not
+// part of a plan.
+type records struct{ *cloudapi.Client }
+
+// ClaimHolder implements holder.Records.
+func (records) ClaimHolder(
+	context.Context, string, cloudv1.ClusterHolderSpec, cloudapi.WriteOptions,
+) (*cloudv1.ClusterHolder, error) {
+	return nil, cloudapi.ErrPlanned
+}
+
+// groups finds the node groups that exist, and remembers those that Services ask for. The controllers sync the members
+// of a group before a load balancer refers to it, which changes nothing of what they write to the load balancer.
+type groups struct {
+	cloud *nodegroup.Groups
+
+	known map[string]ingressnode.Group
+	names []string
+}
+
+var _ dlb.NodeGroups = (*groups)(nil)
+
+// ID implements dlb.NodeGroups.
+func (g *groups) ID(ctx context.Context, name string) (string, error) {
+	if !slices.Contains(g.names, name) {
+		g.names = append(g.names, name)
+	}
+	if g.known == nil {
+		list, _, _, err := g.cloud.List(context.WithoutCancel(ctx), "")
+		if err != nil {
+			return "", fmt.Errorf("list node groups: %w", err)
+		}
+		g.known = map[string]ingressnode.Group{}
+		for _, group := range list {
+			g.known[group.Name] = group
+		}
+	}
+	group, found := g.known[name]
+	switch {
+	case !found:
+		return "", fmt.Errorf("node group %q does not exist yet; it is created first", name)
+	case group.Err != nil:
+		return "", group.Err
+	}
+	return group.ID, nil
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/test/harness/cloud"
@@ -78,7 +78,7 @@ func (w *world) configured(name string) *metav1.Condition {
 	w.t.Helper()
 	svc, err := w.api.CoreV1().Services(namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	w.must(err)
-	return meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
+	return meta.FindStatusCondition(svc.Status.Conditions, condition.Configured)
 }
 
 // TestClone: of two clusters with the same UIDs, only the one that holds the UID writes to the cloud. The other one says

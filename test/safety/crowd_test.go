@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 )
 
@@ -138,7 +139,7 @@ func (w *world) latencies(s *seen, n int) map[string]time.Duration {
 	w.updateService(name, func(svc *corev1.Service) { svc.Spec.Ports[0].NodePort++ })
 	all["a service is changed"] = took(func() bool {
 		svc := w.get(name)
-		c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
+		c := meta.FindStatusCondition(svc.Status.Conditions, condition.Configured)
 		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == svc.Generation
 	})
 	w.deleteService(name)

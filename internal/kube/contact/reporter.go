@@ -1,6 +1,7 @@
 package contact
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,9 +70,7 @@ type Reporter struct {
 
 // NewReporter returns a Reporter. It does no I/O.
 func NewReporter(o Options) *Reporter {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	return &Reporter{Options: o}
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/kube/leadership"
@@ -42,9 +41,6 @@ func TestClose(t *testing.T) {
 				answer := errors.New("reset")
 				tenure := leadership.NewTenure(15*time.Second, clock.RealClock{})
 				guard := tenure.Guard(responder(func(r *http.Request) (*http.Response, error) {
-					if strings.Contains(r.URL.Path, "/leases/") {
-						return stored(t, runtime.ContentTypeJSON, "me", 1), nil
-					}
 					select {
 					case <-time.After(slowWrite):
 					case <-r.Context().Done():
@@ -52,8 +48,8 @@ func TestClose(t *testing.T) {
 					}
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, answer
 				}))
-				send := func(ctx context.Context, url string) error {
-					r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("{}"))
+				send := func(ctx context.Context) error {
+					r, err := http.NewRequestWithContext(ctx, http.MethodPut, balancers, strings.NewReader("{}"))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -64,24 +60,24 @@ func TestClose(t *testing.T) {
 					return err
 				}
 				renew := func() {
-					if err := send(t.Context(), lease); err != nil {
+					if err := tenure.Renew(1, false, func() error { return nil }); err != nil {
 						t.Fatal(err)
 					}
 				}
 				renew()
 				if tc.before > 0 {
-					_ = send(t.Context(), balancers) // it has no answer
+					_ = send(t.Context()) // it has no answer
 					time.Sleep(tc.before - slowWrite/2)
 					renew()
 				}
 				answer = tc.answer
 				caller, stop := context.WithCancel(t.Context())
 				sent := make(chan error, 1)
-				go func() { sent <- send(caller, balancers) }()
+				go func() { sent <- send(caller) }()
 				synctest.Wait()
 				tenure.Close()
 				stop()
-				if err := send(t.Context(), balancers); !errors.Is(err, context.Canceled) {
+				if err := send(t.Context()); !errors.Is(err, context.Canceled) {
 					t.Errorf("a write after Close: %v", err)
 				}
 				start := time.Now()
@@ -107,10 +103,7 @@ func TestClose(t *testing.T) {
 func TestCallersCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
-		l.lease = func() *http.Response { return stored(t, runtime.ContentTypeJSON, "me", 1) }
-		if _, err := l.send(t, lease); err != nil {
-			t.Fatal(err)
-		}
+		l.renew(t, 1, false)
 		l.hang = true
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

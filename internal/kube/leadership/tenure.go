@@ -49,57 +49,47 @@ func NewTenure(duration time.Duration, clock clock.WithDelayedExecution) *Tenure
 	return &Tenure{duration: duration, clock: clock, epoch: unknownEpoch, writes: map[*write]struct{}{}}
 }
 
-// Guard rejects writes to the cloud or the API server outside of the tenure, and cancels those in flight when it ends.
-// It observes renewals of the lease among the requests to the API server.
+// unknownEpoch is the epoch before the lease was written.
+const unknownEpoch = -1
+
+// Guard rejects writes to the cloud or the API server outside of the tenure, and cancels those in flight when it ends. What
+// is to be written to leases, Renew decides.
 func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
 	}
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		switch {
-		case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		if r.Method == http.MethodGet || r.Method == http.MethodHead ||
+			strings.Contains(r.URL.Path, "/apis/coordination.k8s.io/") {
 			return next.RoundTrip(r)
-		case strings.Contains(r.URL.Path, "/apis/coordination.k8s.io/"):
-			return t.renew(next, r)
 		}
 		return t.write(next, r)
 	})
 }
 
-// renew sends a write of the lease. After the tenure has ended for good, it fails, so that the leader election gives up
-// the lease and ends the process.
-func (t *Tenure) renew(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+// Renew calls write, which writes the lease with the epoch; released is true if that gives it up. After the tenure has ended
+// for good, Renew fails, so that the leader election gives up the lease and ends the process.
+func (t *Tenure) Renew(epoch int64, released bool, write func() error) error {
 	if err := t.ended(); err != nil {
-		closeBody(r)
-		return nil, err
+		return err
 	}
 	sent := t.clock.Now()
-	response, err := next.RoundTrip(r)
-	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
-		return response, err
+	if err := write(); err != nil {
+		return err
 	}
-	lease, err := observe(response)
-	if err != nil {
-		return nil, err
-	}
-	t.note(sent, lease)
-	return response, nil
-}
-
-// note learns from a lease that was written by a request sent at that time.
-func (t *Tenure) note(sent time.Time, l observed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.released {
+	if released {
 		t.renewed = time.Time{}
 		t.cancel(errOver)
-		return
+		return nil
 	}
-	t.renewed, t.epoch = sent, l.epoch
+	t.renewed, t.epoch = sent, epoch
 	if t.expiry != nil {
 		t.expiry.Stop()
 	}
 	t.expiry = t.clock.AfterFunc(t.duration-t.clock.Since(sent), t.expire)
+	return nil
 }
 
 func (t *Tenure) expire() {
@@ -180,10 +170,3 @@ func (t *Tenure) holds() bool {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// closeBody closes the body of a request that is not sent, as a RoundTripper must.
-func closeBody(r *http.Request) {
-	if r.Body != nil {
-		_ = r.Body.Close()
-	}
-}

@@ -17,18 +17,12 @@ type responder func(*http.Request) (*http.Response, error)
 
 func (f responder) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-const lease = "https://api/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
-
 func TestTenure(t *testing.T) { synctest.Test(t, testTenure) }
 
 func testTenure(t *testing.T) {
-	status, slow := http.StatusOK, time.Duration(0)
-	guard := leadership.NewTenure(15*time.Second, clock.RealClock{}).Guard(responder(func(*http.Request) (*http.Response, error) {
-		time.Sleep(slow)
-		if status == 0 {
-			return nil, errors.New("connection refused")
-		}
-		return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+	tenure := leadership.NewTenure(15*time.Second, clock.RealClock{})
+	guard := tenure.Guard(responder(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	}))
 	send := func(method, url string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
@@ -41,11 +35,12 @@ func testTenure(t *testing.T) {
 		}
 		return err
 	}
-	renew := func(code int, latency time.Duration) {
-		status, slow = code, latency
-		_ = send(http.MethodPut, lease) // only its effect on later writes matters
-		status, slow = http.StatusOK, 0
+	renew := func(result error, latency time.Duration) {
+		if err := tenure.Renew(1, false, func() error { time.Sleep(latency); return result }); !errors.Is(err, result) {
+			t.Errorf("renewed with %v, want %v", err, result)
+		}
 	}
+	conflict, refused := errors.New("conflict"), errors.New("connection refused")
 	pass := time.Sleep // in the bubble's time
 	for _, step := range []struct {
 		name    string
@@ -53,13 +48,13 @@ func testTenure(t *testing.T) {
 		allowed bool
 	}{
 		{"before acquiring the lease", func() {}, false},
-		{"while another holds the lease", func() { renew(http.StatusConflict, 0) }, false},
-		{"holding the lease", func() { renew(http.StatusOK, 0) }, true},
+		{"while another holds the lease", func() { renew(conflict, 0) }, false},
+		{"holding the lease", func() { renew(nil, 0) }, true},
 		{"until the lease expires", func() { pass(15*time.Second - 1) }, true},
 		{"after the lease expires", func() { pass(1) }, false},
-		{"after a slow response", func() { renew(http.StatusOK, 15*time.Second) }, false},
-		{"after acquiring it again", func() { renew(http.StatusCreated, 0) }, true},
-		{"after failed renewals", func() { pass(14 * time.Second); renew(0, 0); pass(time.Second) }, false},
+		{"after a slow response", func() { renew(nil, 15*time.Second) }, false},
+		{"after acquiring it again", func() { renew(nil, 0) }, true},
+		{"after failed renewals", func() { pass(14 * time.Second); renew(refused, 0); pass(time.Second) }, false},
 	} {
 		step.do()
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {

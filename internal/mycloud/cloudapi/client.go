@@ -2,6 +2,7 @@
 package cloudapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,36 +66,6 @@ type Options struct {
 	Clock clock.Clock
 }
 
-func (o *Options) complete() {
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.UserAgent == "" {
-		o.UserAgent = "quaymaster"
-	}
-	if o.OnCall == nil {
-		o.OnCall = func(Call) {}
-	}
-	if o.Fence == nil {
-		o.Fence = func() string { return "" }
-	}
-	if o.OnFenced == nil {
-		o.OnFenced = func(error) {}
-	}
-	if o.Withhold == nil {
-		o.Withhold = func(context.Context) error { return nil }
-	}
-	if o.OnNotHolder == nil {
-		o.OnNotHolder = func() {}
-	}
-	if o.OnOtherState == nil {
-		o.OnOtherState = func() {}
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-}
-
 // Client calls the mycloud API. It is safe for concurrent use. It does not retry, except once with a new token after
 // a 401. It does not send what the cloud asked not to send: such calls fail at once with a *PostponedError.
 type Client struct {
@@ -111,7 +82,8 @@ type Client struct {
 
 // New returns a client. It does no I/O.
 func New(o Options) (*Client, error) {
-	o.complete()
+	o.Timeout, o.UserAgent = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.UserAgent, "quaymaster")
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	u, err := parseEndpoint(o.Endpoint)
 	if err != nil {
 		return nil, err

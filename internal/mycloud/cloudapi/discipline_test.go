@@ -248,7 +248,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%d pages in %s", pages, took)
 		}
 		s.respond = anyObject
-		drift := cloudapi.WithClass(t.Context(), cloudapi.Drift)
+		drift := cloudapi.WithClass(t.Context(), pace.Drift)
 		err := readOne(drift, c)
 		postponed, ok := errors.AsType[*cloudapi.PostponedError](err)
 		if !ok || postponed.Reason != pace.ReasonBudget || postponed.After < 3*time.Second {

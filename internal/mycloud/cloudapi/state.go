@@ -173,7 +173,9 @@ func (c *continuity) forsake(e *expectation) {
 		c.expected = nil
 	}
 	c.stateMu.Unlock()
-	c.onOtherState()
+	if c.onOtherState != nil {
+		c.onOtherState()
+	}
 }
 
 // later compares revisions of one cloud, which are numbers with the name of a history behind a dot.

@@ -89,7 +89,7 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 	if err := c.identified(ctx, r); err != nil {
 		return nil, err
 	}
-	if r.writes() && !r.claims {
+	if c.o.Withhold != nil && r.writes() && !r.claims {
 		if err := c.o.Withhold(ctx); err != nil {
 			return nil, fmt.Errorf("%s: not sent: %w", r.operation(), err)
 		}
@@ -138,11 +138,13 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 	if pass != nil {
 		pass.Done(outcome(code, header, err), c.o.Clock.Now())
 	}
-	c.o.OnCall(Call{Operation: r.operation(), Code: code, Duration: c.o.Clock.Since(start)})
-	if HasCode(err, cloudv1.CodeFenced) {
+	if c.o.OnCall != nil {
+		c.o.OnCall(Call{Operation: r.operation(), Code: code, Duration: c.o.Clock.Since(start)})
+	}
+	if c.o.OnFenced != nil && HasCode(err, cloudv1.CodeFenced) {
 		c.o.OnFenced(err)
 	}
-	if HasCode(err, cloudv1.CodeNotHolder) {
+	if c.o.OnNotHolder != nil && HasCode(err, cloudv1.CodeNotHolder) {
 		c.o.OnNotHolder()
 	}
 	return resp, err
@@ -192,7 +194,7 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, s
 	if state != "" {
 		req.Header.Set(cloudv1.HeaderState, state)
 	}
-	if r.writes() {
+	if c.o.Fence != nil && r.writes() {
 		if fence := c.o.Fence(); fence != "" {
 			req.Header.Set(cloudv1.HeaderFence, fence)
 		}
@@ -261,3 +263,82 @@ func retryAfter(v string, now time.Time) time.Duration {
 }
 
 func etag(revision string) string { return `"` + revision + `"` }
+
+// ErrPlanned is the error of a write that was passed to Options.Plan in place of the cloud.
+var ErrPlanned = errors.New("planned, not sent")
+
+// PlannedWrite is a request that changes something in the cloud, as it is sent.
+type PlannedWrite struct {
+	Method string
+	// Path includes the API's version and the query.
+	Path string
+	// Header has the preconditions, the idempotency key and a content type other than JSON.
+	Header map[string]string
+	// Body is nil if there is none.
+	Body []byte
+}
+
+// plan passes a write to Options.Plan, if that is set, and reports whether it did. Dry runs are no writes: they change
+// nothing, and what is written next depends on them.
+func (c *Client) plan(r *request, body []byte) bool {
+	if c.o.Plan == nil || !r.writes() || r.query.Get("dry_run") != "" {
+		return false
+	}
+	w := PlannedWrite{Method: r.method, Path: r.target(), Header: maps.Clone(r.header), Body: body}
+	if len(r.query) > 0 {
+		w.Path += "?" + r.query.Encode()
+	}
+	c.o.Plan(w)
+	return true
+}
+
+// Call describes one request that has ended. Operation and Code have few values, so that metrics can use them as
+// labels.
+type Call struct {
+	// Operation is the method and the path without ids, such as GET load-balancers/{id}.
+	Operation string
+	// Code is the HTTP status of the response or, without a response of the API, one of the codes below.
+	Code string
+	// Duration is the time until the response was read.
+	Duration time.Duration
+}
+
+// The codes of calls without a response of the API.
+const (
+	// CallTimeout is the code if the response did not arrive in time.
+	CallTimeout = "timeout"
+	// CallConnection is the code if the connection failed.
+	CallConnection = "connection"
+	// CallCanceled is the code if the caller canceled the call.
+	CallCanceled = "canceled"
+	// CallInvalidResponse is the code of a success that is not of the API, such as a proxy's HTML.
+	CallInvalidResponse = "invalid-response"
+	// CallOtherState is the code of a response of a different cloud, or of one that was restored to an earlier state.
+	CallOtherState = "other-state"
+)
+
+func (r *request) operation() string { return r.method + " " + strings.TrimPrefix(r.path, "/v1/") }
+
+// code returns how the request ended.
+func (r *request) code(ctx context.Context, resp *response, err error) string {
+	var answer *Error
+	var slow interface{ Timeout() bool }
+	switch {
+	case err == nil:
+		return strconv.Itoa(resp.status)
+	case errors.Is(err, ErrNotModified):
+		return strconv.Itoa(http.StatusNotModified)
+	case errors.Is(err, ErrOtherState):
+		return CallOtherState
+	case errors.As(err, &answer):
+		return strconv.Itoa(answer.Status)
+	case errors.Is(err, errMalformed):
+		return CallInvalidResponse
+	case errors.Is(err, context.Canceled), r.hold > 0 && ctx.Err() != nil:
+		// A cloud that was asked to hold its response is not slow.
+		return CallCanceled
+	case errors.As(err, &slow) && slow.Timeout():
+		return CallTimeout
+	}
+	return CallConnection
+}

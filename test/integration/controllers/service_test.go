@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/env"
 )
@@ -74,7 +75,7 @@ func changesHands(w *world) {
 			return err
 		}
 		_, recorded := now.Annotations[service.AnnotationRecord]
-		condition := meta.FindStatusCondition(now.Status.Conditions, service.ConditionConfigured)
+		condition := meta.FindStatusCondition(now.Status.Conditions, condition.Configured)
 		if len(left) != 0 || recorded || condition != nil || !slices.Equal(now.Finalizers, theirs.Finalizers) {
 			return fmt.Errorf("%d load balancers, service %+v", len(left), now)
 		}

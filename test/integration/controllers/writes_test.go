@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/test/harness/env"
 )
 
@@ -54,7 +55,7 @@ func (c *instant) Ensure(_ context.Context, svc *corev1.Service) (service.State,
 		Record:    "lb of " + string(svc.UID),
 		Published: &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "192.0.2.7", IPMode: new(corev1.LoadBalancerIPModeVIP)}}},
 		Conditions: []metav1.Condition{{
-			Type: service.ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Configured", Message: svc.Annotations["setting"],
+			Type: condition.Configured, Status: metav1.ConditionTrue, Reason: "Configured", Message: svc.Annotations["setting"],
 		}},
 	}, nil
 }
@@ -159,7 +160,7 @@ func TestServiceWrites(t *testing.T) {
 	env.Eventually(t, soon, "the end of our part", func(context.Context) error {
 		now := w.get(web)
 		_, marked := now.Annotations[service.AnnotationRecord]
-		if ours := meta.FindStatusCondition(now.Status.Conditions, service.ConditionConfigured); marked || ours != nil {
+		if ours := meta.FindStatusCondition(now.Status.Conditions, condition.Configured); marked || ours != nil {
 			return fmt.Errorf("annotations %v, condition %v", now.Annotations, ours)
 		}
 		return nil
@@ -193,7 +194,7 @@ func (w *world) settled(svc *corev1.Service, setting string, finalizers ...strin
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(now.Status.Conditions, service.ConditionConfigured)
+		c := meta.FindStatusCondition(now.Status.Conditions, condition.Configured)
 		switch got := slices.Sorted(slices.Values(now.Finalizers)); {
 		case now.Annotations[service.AnnotationRecord] != "lb of "+string(svc.UID):
 			return fmt.Errorf("annotations %v", now.Annotations)

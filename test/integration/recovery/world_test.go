@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/harness/env"
@@ -174,7 +174,7 @@ func (w *world) served(names ...string) {
 				return err
 			}
 			if len(list.Items) != 1 || !slices.Equal(vips(list.Items[0]), addresses(svc)) || len(addresses(svc)) == 0 ||
-				!meta.IsStatusConditionTrue(svc.Status.Conditions, service.ConditionConfigured) {
+				!meta.IsStatusConditionTrue(svc.Status.Conditions, condition.Configured) {
 				return fmt.Errorf("addresses %q, load balancers %+v, conditions %+v", addresses(svc), list.Items, svc.Status.Conditions)
 			}
 			return nil
@@ -219,7 +219,7 @@ func (w *world) reports(name, reason, text string) {
 		if err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
+		c := meta.FindStatusCondition(svc.Status.Conditions, condition.Configured)
 		if c == nil || c.Status == metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, text) {
 			return fmt.Errorf("it is %+v", c)
 		}

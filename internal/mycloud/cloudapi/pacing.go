@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"quaymaster.dev/internal/mycloud/cloudapi/pace"
@@ -110,3 +111,54 @@ func outcome(code string, header http.Header, err error) pace.Outcome {
 
 // Pace returns the state of what delays calls, for metrics.
 func (c *Client) Pace() pace.State { return c.gate.State(c.o.Clock.Now()) }
+
+// Safety is the class of reads that prevent harm: whether a machine exists, or whether an object is what a write expects.
+// Part of the budget is reserved for them. Without WithClass, reads are of class pace.Poll.
+const Safety = pace.Safety
+
+type (
+	classKey struct{}
+	workKey  struct{}
+)
+
+// WithClass returns a context whose reads are of the class. The class of a write depends on the write alone.
+func WithClass(ctx context.Context, c pace.Class) context.Context {
+	return context.WithValue(ctx, classKey{}, c)
+}
+
+// work is something that is done for a flow, with several calls.
+type work struct {
+	flow string
+	// begun is true after the first call.
+	begun atomic.Bool
+}
+
+// WithFlow returns a context for one piece of work on behalf of a flow, such as a namespace. Flows share the budget, so
+// that none can keep it from the others, however many calls it needs.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, workKey{}, &work{flow: flow})
+}
+
+func (r *request) class(ctx context.Context) pace.Class {
+	switch {
+	case r.nodes:
+		return pace.Nodes
+	case r.writes():
+		return pace.Write
+	}
+	if c, ok := ctx.Value(classKey{}).(pace.Class); ok {
+		return c
+	}
+	return pace.Poll
+}
+
+// entry describes the request for the Gate. begun must be called when it was let pass.
+func (r *request) entry(ctx context.Context) (entry pace.Request, begun func()) {
+	entry = pace.Request{Operation: r.operation(), Write: r.writes(), Class: r.class(ctx)}
+	w, ok := ctx.Value(workKey{}).(*work)
+	if !ok || entry.Class == pace.Safety || entry.Class == pace.Nodes {
+		return entry, func() {}
+	}
+	entry.Flow, entry.Continues = w.flow, w.begun.Load()
+	return entry, func() { w.begun.Store(true) }
+}
