@@ -8,9 +8,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -46,10 +49,7 @@ type Options struct {
 
 // Book is the record of all brakes. Its methods may be called by several goroutines.
 type Book struct {
-	client    kubernetes.Interface
-	namespace string
-	recorder  record.EventRecorder
-	clock     clock.PassiveClock
+	o Options
 
 	// writing is held during a write, so that writes of this process do not conflict.
 	writing sync.Mutex
@@ -64,15 +64,12 @@ type Book struct {
 // New creates a Book; Run follows what operators do.
 func New(o Options) *Book {
 	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
-	return &Book{
-		client: o.Client, namespace: o.Namespace, recorder: o.Recorder, clock: o.Clock,
-		unstored: map[string]brakes.Engagement{},
-	}
+	return &Book{o: o, unstored: map[string]brakes.Engagement{}}
 }
 
 // Run creates the ConfigMap if there is none and follows its changes until ctx ends.
 func (b *Book) Run(ctx context.Context) {
-	factory := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(b.namespace),
+	factory := informers.NewSharedInformerFactoryWithOptions(b.o.Client, 0, informers.WithNamespace(b.o.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + brakes.ConfigMap }))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -106,7 +103,7 @@ func (b *Book) Engaged(name string) (message string, since time.Time, engaged bo
 	if b.known == nil {
 		return "the record of brakes has not been read yet", time.Time{}, true
 	}
-	now := b.clock.Now()
+	now := b.o.Clock.Now()
 	message, since, engaged = brakes.Engaged(b.known, name, now)
 	if engaged || brakes.Resumed(b.known, name, now) {
 		return message, since, engaged
@@ -119,13 +116,13 @@ func (b *Book) Engaged(name string) (message string, since time.Time, engaged bo
 // release the brake. Repeating it with the same message writes nothing. While an operator has resumed the work, it has
 // no effect.
 func (b *Book) Engage(ctx context.Context, name, message string) error {
-	now := b.clock.Now()
+	now := b.o.Clock.Now()
 	b.mu.Lock()
 	b.unstored[name] = brakes.Engagement{Since: now, Message: message}
 	b.mu.Unlock()
 	err := b.update(ctx, name, func(cm *corev1.ConfigMap, brake *brakes.Brake) string {
 		switch {
-		case brakes.Resumed(cm, name, b.clock.Now()):
+		case brakes.Resumed(cm, name, b.o.Clock.Now()):
 			return ""
 		case brake.Engaged == nil:
 			brake.Engaged = &brakes.Engagement{Since: now, Message: message}
@@ -173,7 +170,7 @@ func (b *Book) Spend(ctx context.Context, name, key string, limit int, window ti
 	var ok bool
 	err := b.update(ctx, name, func(cm *corev1.ConfigMap, brake *brakes.Brake) string {
 		var counted bool
-		ok, counted = brake.Spend(key, limit, window, b.clock.Now(), brakes.Resumed(cm, name, b.clock.Now()))
+		ok, counted = brake.Spend(key, limit, window, b.o.Clock.Now(), brakes.Resumed(cm, name, b.o.Clock.Now()))
 		if counted {
 			return counting
 		}
@@ -209,13 +206,13 @@ func (b *Book) spent(name string, window time.Duration) ([]brakes.Spending, bool
 		return nil, false
 	}
 	brake, err := brakes.Read(cm, name)
-	return brake.Within(window, b.clock.Now()), err == nil
+	return brake.Within(window, b.o.Clock.Now()), err == nil
 }
 
 // Resumed reports whether an operator has resumed the work of a brake.
 func (b *Book) Resumed(name string) bool {
 	cm := b.current()
-	return cm != nil && brakes.Resumed(cm, name, b.clock.Now())
+	return cm != nil && brakes.Resumed(cm, name, b.o.Clock.Now())
 }
 
 // observe remembers the state of the ConfigMap, and reports what operators have changed.
@@ -236,9 +233,9 @@ func (b *Book) observe(obj any) {
 		until, err := brakes.ResumedUntil(cm, name)
 		switch {
 		case err != nil:
-			b.recorder.Event(cm, corev1.EventTypeWarning, eventInvalid, err.Error())
-		case brakes.Resumed(cm, name, b.clock.Now()):
-			b.recorder.Eventf(cm, corev1.EventTypeNormal, eventResumed, "Brake %s: the work is resumed until %s", name,
+			b.o.Recorder.Event(cm, corev1.EventTypeWarning, eventInvalid, err.Error())
+		case brakes.Resumed(cm, name, b.o.Clock.Now()):
+			b.o.Recorder.Eventf(cm, corev1.EventTypeNormal, eventResumed, "Brake %s: the work is resumed until %s", name,
 				until.Format(time.RFC3339))
 		}
 	}
@@ -265,5 +262,37 @@ func (b *Book) forget() {
 	defer b.mu.Unlock()
 	if b.known != nil {
 		b.known = &corev1.ConfigMap{}
+	}
+}
+
+var engagedBrakes = prometheus.NewDesc("quaymaster_brake_engaged",
+	"1 if the brake stops its work, 0 if not.", []string{"brake"}, nil)
+
+var _ prometheus.Collector = (*Book)(nil)
+
+// Describe implements prometheus.Collector.
+func (b *Book) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- engagedBrakes }
+
+// Collect implements prometheus.Collector. It reports nothing as long as the record has not been read, as in replicas
+// that are not the leader.
+func (b *Book) Collect(metrics chan<- prometheus.Metric) {
+	cm := b.current()
+	if cm == nil {
+		return
+	}
+	names := brakes.Names(cm)
+	for _, doc := range brakes.All() {
+		names = append(names, doc.Name)
+	}
+	b.mu.Lock()
+	names = slices.AppendSeq(names, maps.Keys(b.unstored))
+	b.mu.Unlock()
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		value := 0.0
+		if _, _, engaged := b.Engaged(name); engaged {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(engagedBrakes, prometheus.GaugeValue, value, name)
 	}
 }

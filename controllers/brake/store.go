@@ -70,16 +70,16 @@ func (b *Book) current() *corev1.ConfigMap {
 
 // read reads the ConfigMap, and creates it if there is none.
 func (b *Book) read(ctx context.Context) (*corev1.ConfigMap, error) {
-	maps := b.client.CoreV1().ConfigMaps(b.namespace)
+	maps := b.o.Client.CoreV1().ConfigMaps(b.o.Namespace)
 	cm, err := maps.Get(ctx, brakes.ConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		// Unlike a creation, it can be permitted for this name alone, and does not fail if the ConfigMap exists by now.
-		cm, err = maps.Apply(ctx, applycorev1.ConfigMap(brakes.ConfigMap, b.namespace).
+		cm, err = maps.Apply(ctx, applycorev1.ConfigMap(brakes.ConfigMap, b.o.Namespace).
 			WithLabels(map[string]string{"app.kubernetes.io/managed-by": "quaymaster-controllers"}),
 			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", b.namespace, brakes.ConfigMap, err)
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", b.o.Namespace, brakes.ConfigMap, err)
 	}
 	b.remember(cm)
 	return cm, nil
@@ -103,16 +103,16 @@ func (b *Book) write(
 	if err != nil {
 		return nil, err
 	}
-	return b.client.CoreV1().ConfigMaps(b.namespace).Patch(ctx, brakes.ConfigMap, types.MergePatchType, patch,
+	return b.o.Client.CoreV1().ConfigMaps(b.o.Namespace).Patch(ctx, brakes.ConfigMap, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager})
 }
 
 func (b *Book) report(cm *corev1.ConfigMap, name string, brake brakes.Brake, reason string) {
 	switch reason {
 	case eventEngaged:
-		b.recorder.Eventf(cm, corev1.EventTypeWarning, eventEngaged, "Brake %s is engaged: %s. "+
+		b.o.Recorder.Eventf(cm, corev1.EventTypeWarning, eventEngaged, "Brake %s is engaged: %s. "+
 			"To resume the work for an hour, run: quayctl resume %s", name, brake.Engaged.Message, name)
 	case eventReleased:
-		b.recorder.Eventf(cm, corev1.EventTypeNormal, eventReleased, "Brake %s is released", name)
+		b.o.Recorder.Eventf(cm, corev1.EventTypeNormal, eventReleased, "Brake %s is released", name)
 	}
 }

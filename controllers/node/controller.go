@@ -57,15 +57,9 @@ const (
 
 // Machines are the machines of the cloud.
 type Machines interface {
-	// Machine returns the machine of a Node, without a request; nil if it is not known. The error wraps
-	// machine.ErrForeign for a Node of another cloud.
-	Machine(node *corev1.Node) (*machine.Machine, error)
+	machine.Copy
 	// Current asks the cloud itself about the machines of Nodes, and returns those that it knows by the names of the Nodes.
 	Current(ctx context.Context, nodes []*corev1.Node) (map[string]*machine.Machine, error)
-	// HasSynced reports whether the machines have been read once.
-	HasSynced() bool
-	// OnChange calls f with the provider ID and the hostname of every machine that changes.
-	OnChange(f func(providerID, hostname string))
 }
 
 // Options are the dependencies of a Controller.
@@ -96,9 +90,6 @@ type Controller struct {
 	current  *confirmations
 }
 
-// byProviderID is the name of the index of Nodes by provider ID.
-const byProviderID = "node-provider-id"
-
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
@@ -108,12 +99,7 @@ func New(o Options) (*Controller, error) {
 		Clock: o.Clock,
 	})
 	c.current = newConfirmations(o, c.queue.Add)
-	if err := o.Nodes.Informer().AddIndexers(cache.Indexers{byProviderID: func(obj any) ([]string, error) {
-		if node, ok := obj.(*corev1.Node); ok && node.Spec.ProviderID != "" {
-			return []string{node.Spec.ProviderID}, nil
-		}
-		return nil, nil
-	}}); err != nil {
+	if err := machine.Index(o.Nodes.Informer()); err != nil {
 		return nil, fmt.Errorf("index nodes: %w", err)
 	}
 	// Addresses are only compared from time to time and when the machine changes: another writer of the same addresses
@@ -140,14 +126,8 @@ func New(o Options) (*Controller, error) {
 // changed looks at the Nodes of a machine that has changed.
 func (c *Controller) changed(providerID, hostname string) {
 	c.queue.Add(hostname)
-	found, err := c.nodes.Informer().GetIndexer().ByIndex(byProviderID, providerID)
-	if err != nil {
-		return
-	}
-	for _, obj := range found {
-		if node, ok := obj.(*corev1.Node); ok {
-			c.queue.Add(node.Name)
-		}
+	for _, node := range machine.NodesOf(c.nodes.Informer(), providerID) {
+		c.queue.Add(node.Name)
 	}
 }
 
@@ -245,12 +225,8 @@ func (c *Controller) belongsToAnother(node *corev1.Node, m *machine.Machine) boo
 
 // otherNode returns the name of another Node with the provider ID of the machine, or nothing.
 func (c *Controller) otherNode(node *corev1.Node, m *machine.Machine) string {
-	found, err := c.nodes.Informer().GetIndexer().ByIndex(byProviderID, m.ProviderID)
-	if err != nil {
-		return "" // the index exists
-	}
-	for _, obj := range found {
-		if other, ok := obj.(*corev1.Node); ok && other.Name != node.Name && !uninitialized(other) {
+	for _, other := range machine.NodesOf(c.nodes.Informer(), m.ProviderID) {
+		if other.Name != node.Name && !uninitialized(other) {
 			return other.Name
 		}
 	}

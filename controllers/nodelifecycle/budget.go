@@ -64,10 +64,5 @@ func (c *Controller) releaseBrake(ctx context.Context) {
 // Expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
 // cloud's word alone.
 func Expected(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == taintScaledDown {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintScaledDown })
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,16 +47,10 @@ const (
 
 // Machines are the machines of the cloud.
 type Machines interface {
-	// Machine returns the machine of a Node according to the copy of the cloud, without a request; nil if it is not in
-	// the copy, which proves nothing. The error wraps machine.ErrForeign for a Node of another cloud.
-	Machine(node *corev1.Node) (*machine.Machine, error)
+	machine.Copy
 	// Ask asks the cloud itself. It returns nil without an error only for the authoritative answer that the cloud does
 	// not know the machine.
 	Ask(ctx context.Context, node *corev1.Node) (*machine.Machine, error)
-	// HasSynced reports whether the copy has been filled once.
-	HasSynced() bool
-	// OnChange calls f with the provider ID and the hostname of every machine that changes.
-	OnChange(f func(providerID, hostname string))
 }
 
 // Brakes is the record of brakes.
@@ -97,15 +92,13 @@ type Controller struct {
 	recorder record.EventRecorder
 	queue    *worker.Queue[string]
 
+	// running is false in replicas that are not the leader, which report nothing.
+	running atomic.Bool
+
 	mu sync.Mutex
 	// cases has the Nodes whose machines may be gone, by name.
 	cases map[string]*inquiry
-	// running is false in replicas that are not the leader, which report nothing.
-	running bool
 }
-
-// byProviderID is the name of the index of Nodes by provider ID.
-const byProviderID = "node-lifecycle-provider-id"
 
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
@@ -115,12 +108,7 @@ func New(o Options) (*Controller, error) {
 		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
 		Clock: o.Clock,
 	})
-	if err := o.Nodes.Informer().AddIndexers(cache.Indexers{byProviderID: func(obj any) ([]string, error) {
-		if node, ok := obj.(*corev1.Node); ok && node.Spec.ProviderID != "" {
-			return []string{node.Spec.ProviderID}, nil
-		}
-		return nil, nil
-	}}); err != nil {
+	if err := machine.Index(o.Nodes.Informer()); err != nil {
 		return nil, fmt.Errorf("index nodes: %w", err)
 	}
 	if _, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -152,15 +140,12 @@ func (c *Controller) deleted(obj any) {
 
 // changed looks at once at the Nodes of a machine that has changed.
 func (c *Controller) changed(providerID, hostname string) {
-	found, err := c.nodes.Informer().GetIndexer().ByIndex(byProviderID, providerID)
-	if err != nil {
-		found = nil
-	}
+	found := machine.NodesOf(c.nodes.Informer(), providerID)
 	if node, err := c.nodes.Lister().Get(hostname); err == nil {
 		found = append(found, node)
 	}
-	for _, obj := range found {
-		if node, ok := obj.(*corev1.Node); ok && !ready(node) {
+	for _, node := range found {
+		if !ready(node) {
 			c.wake(node.Name)
 			c.queue.Add(node.Name)
 		}
@@ -171,8 +156,8 @@ func (c *Controller) changed(providerID, hostname string) {
 func (c *Controller) Run(ctx context.Context) {
 	c.client = c.o.Client()
 	c.recorder = c.o.Recorder(ctx, c.client)
-	c.setRunning(true)
-	defer c.setRunning(false)
+	c.running.Store(true)
+	defer c.running.Store(false)
 	c.queue.RunEvery(ctx, recheck, func() { c.releaseBrake(ctx) },
 		c.nodes.Informer().HasSynced, c.o.Machines.HasSynced, c.o.Brakes.HasSynced)
 }

@@ -48,12 +48,6 @@ func (c *Controller) count() map[holdReason]int {
 	return count
 }
 
-func (c *Controller) setRunning(running bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running = running
-}
-
 var held = prometheus.NewDesc("quaymaster_node_deletions_held",
 	"Nodes that are kept although the cloud reports no machine for them, by reason.", []string{"reason"}, nil)
 
@@ -68,10 +62,7 @@ func (c *Controller) Describe(descriptions chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 	c.queue.Collect(metrics)
-	c.mu.Lock()
-	running := c.running
-	c.mu.Unlock()
-	if !running {
+	if !c.running.Load() {
 		return
 	}
 	count := c.count()

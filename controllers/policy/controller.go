@@ -5,6 +5,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -107,9 +108,9 @@ var _ policystore.Subscriber = (*Controller)(nil)
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
-	m, err := newMetrics(o.Registerer)
-	if err != nil {
-		return nil, err
+	violating := newViolating()
+	if err := o.Registerer.Register(violating); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(),
@@ -123,7 +124,7 @@ func New(o Options) (*Controller, error) {
 		Name: Name + "-status", Workers: writers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout,
 		Process: c.write, Clock: o.Clock,
 	})
-	c.ledger = newLedger(o.Reviewer, m, c.touch)
+	c.ledger = newLedger(o.Reviewer, violating, c.touch)
 	return c, nil
 }
 

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +19,8 @@ import (
 // the Services that it concerns. It has no lock.
 type ledger struct {
 	reviewer review.Reviewer
-	metrics  *metrics
+	// violating counts the violating Services of each policy and namespace.
+	violating *prometheus.GaugeVec
 	// touched is called for each policy whose sums changed.
 	touched func(engine.Key)
 	spaces  map[string]*space
@@ -51,9 +51,9 @@ type tally struct {
 	violating map[string]int
 }
 
-func newLedger(reviewer review.Reviewer, m *metrics, touched func(engine.Key)) *ledger {
+func newLedger(reviewer review.Reviewer, violating *prometheus.GaugeVec, touched func(engine.Key)) *ledger {
 	return &ledger{
-		reviewer: reviewer, metrics: m, touched: touched,
+		reviewer: reviewer, violating: violating, touched: touched,
 		spaces: map[string]*space{}, tallies: map[engine.Key]*tally{},
 	}
 }
@@ -164,7 +164,11 @@ func (l *ledger) replace(svc types.NamespacedName, before, after *result) {
 				delete(l.tallies, key)
 			}
 		}
-		l.metrics.set(key, svc.Namespace, violating)
+		if violating == 0 {
+			l.violating.DeleteLabelValues(key.Kind, key.Name, svc.Namespace)
+		} else {
+			l.violating.WithLabelValues(key.Kind, key.Name, svc.Namespace).Set(float64(violating))
+		}
 		l.touched(key)
 	}
 }
@@ -212,25 +216,11 @@ func (l *ledger) sums(key engine.Key) v1alpha1.PolicyStatus {
 	}
 }
 
-// metrics counts violating Services. A series exists only while its count is not 0, so that deleted policies leave none
-// behind.
-type metrics struct{ violating *prometheus.GaugeVec }
-
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
-	m := &metrics{violating: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+// newViolating returns the metric that counts violating Services. A series exists only while its count is not 0, so that
+// deleted policies leave none behind.
+func newViolating() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "quaymaster_policy_violating_services",
 		Help: "Services that break a rule of a policy, by policy and by namespace of the Services.",
-	}, []string{"kind", "policy", "namespace"})}
-	if err := registerer.Register(m.violating); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
-	return m, nil
-}
-
-func (m *metrics) set(key engine.Key, namespace string, services int) {
-	if services == 0 {
-		m.violating.DeleteLabelValues(key.Kind, key.Name, namespace)
-		return
-	}
-	m.violating.WithLabelValues(key.Kind, key.Name, namespace).Set(float64(services))
+	}, []string{"kind", "policy", "namespace"})
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/worker"
+	"quaymaster.dev/internal/kube/condition"
 )
 
 // Name is the controller's name in the --controllers flag. It is that of the app's controller, which it
@@ -145,7 +147,7 @@ func (c *Controller) process(ctx context.Context, uid types.UID) worker.Result {
 	logger = logger.WithValues("service", klog.KObj(svc), "uid", uid)
 	state, err := c.reconcile(klog.NewContext(ctx, logger), svc)
 	if err == nil {
-		c.told.withdraw(uid, failing)
+		c.told.forget(uid, failing)
 		if state.RetryAfter > 0 {
 			return worker.Again(state.RetryAfter)
 		}
@@ -183,4 +185,49 @@ func (c *Controller) find(uid types.UID) *corev1.Service {
 		}
 	}
 	return nil
+}
+
+// The reasons of Events, which are those of the app's controller.
+const (
+	reasonEnsuring = "EnsuringLoadBalancer"
+	reasonEnsured  = "EnsuredLoadBalancer"
+	reasonFailed   = condition.EventFailed
+	reasonDeleting = "DeletingLoadBalancer"
+	reasonDeleted  = "DeletedLoadBalancer"
+)
+
+// failing is the log line about a Service whose passes fail, which appears once.
+const failing = "failing"
+
+func (c *Controller) event(svc *corev1.Service, reason, message string) {
+	c.recorder.Event(svc, corev1.EventTypeNormal, reason, message)
+}
+
+// failed reports a failed attempt.
+func (c *Controller) failed(svc *corev1.Service, err error) {
+	if errors.Is(err, ErrNotReady) {
+		return
+	}
+	c.recorder.Eventf(svc, corev1.EventTypeWarning, reasonFailed, "Error syncing load balancer: %v", err)
+}
+
+// told has what was already said about Services, so that it is not repeated on every pass.
+type told struct{ said sync.Map }
+
+type statement struct {
+	uid  types.UID
+	what string
+}
+
+// first reports whether this is the first time that something is said about a Service.
+func (t *told) first(uid types.UID, what string) bool {
+	_, already := t.said.LoadOrStore(statement{uid, what}, nil)
+	return !already
+}
+
+// forget lets things about a Service be said again.
+func (t *told) forget(uid types.UID, what ...string) {
+	for _, w := range what {
+		t.said.Delete(statement{uid, w})
+	}
 }

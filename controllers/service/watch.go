@@ -88,5 +88,5 @@ func (c *Controller) updated(before, after *corev1.Service) {
 func (c *Controller) deleted(svc *corev1.Service) {
 	c.written.forget(svc.UID)
 	c.progress.forget(svc.UID)
-	c.told.forget(svc.UID)
+	c.told.forget(svc.UID, failing, reasonDeleting)
 }

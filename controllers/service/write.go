@@ -29,12 +29,7 @@ func newWritten() *written {
 	return &written{services: map[types.UID]*corev1.Service{}, pending: map[types.UID]bool{}}
 }
 
-// begin remembers a Service that is about to be written.
-func (w *written) begin(svc *corev1.Service) { w.put(svc, true) }
-
-// end remembers a Service that was written.
-func (w *written) end(svc *corev1.Service) { w.put(svc, false) }
-
+// put remembers a Service that was written or, if pending, is about to be.
 func (w *written) put(svc *corev1.Service, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +135,7 @@ func (c *Controller) write(
 	if err != nil {
 		return svc, fmt.Errorf("encode the patch of the service: %w", err)
 	}
-	c.written.begin(after)
+	c.written.put(after, true)
 	written, err := c.client.Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, data,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if err != nil {
@@ -150,7 +145,7 @@ func (c *Controller) write(
 		}
 		return svc, fmt.Errorf("write the service: %w", err)
 	}
-	c.written.end(written)
+	c.written.put(written, false)
 	return written, nil
 }
 

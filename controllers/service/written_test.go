@@ -16,16 +16,16 @@ func TestLateInformer(t *testing.T) {
 		}}
 	}
 	w := newWritten()
-	w.begin(state("1", ""))
-	w.end(state("2", ""))
-	w.begin(state("2", "lb-1"))
+	w.put(state("1", ""), true)
+	w.put(state("2", ""), false)
+	w.put(state("2", "lb-1"), true)
 	if known, _ := w.informed(state("2", "")); !known {
 		t.Error("the first write is not known")
 	}
 	if _, ours := w.informed(state("3", "lb-1")); !ours {
 		t.Error("the second write is not ours")
 	}
-	w.end(state("3", "lb-1"))
+	w.put(state("3", "lb-1"), false)
 	if known, _ := w.informed(state("3", "lb-1")); !known || len(w.services)+len(w.pending) > 0 {
 		t.Errorf("the second write: known %t, and remembered are %v", known, w.services)
 	}

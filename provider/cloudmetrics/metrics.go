@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/pace"
 	"quaymaster.dev/provider/lookup"
 )
 
@@ -56,4 +57,59 @@ func (m *Metrics) Call(c cloudapi.Call) {
 // Lookup counts a lookup. It is meant for lookup.Options.OnLookup.
 func (m *Metrics) Lookup(kind lookup.Kind, result lookup.Result) {
 	m.lookups.WithLabelValues(string(kind), string(result)).Inc()
+}
+
+var (
+	budgetDesc = prometheus.NewDesc("quaymaster_cloud_budget_remaining",
+		"Requests that a class may send to the cloud at once; +Inf if the cloud advertises no quota.",
+		[]string{"class"}, nil)
+	silenceDesc = prometheus.NewDesc("quaymaster_cloud_silence_seconds",
+		"Time until requests are sent again, by the quota that they use, because the cloud asked to wait; 0 if it did not.",
+		[]string{"quota"}, nil)
+	circuitDesc = prometheus.NewDesc("quaymaster_cloud_circuit_open",
+		"1 if requests of the operation are not sent because the cloud did not respond to the last ones, otherwise 0.",
+		[]string{"operation"}, nil)
+	postponedDesc = prometheus.NewDesc("quaymaster_cloud_postponed_requests_total",
+		"Requests to the cloud that were not sent, by class and by reason.",
+		[]string{"class", "reason"}, nil)
+)
+
+// Pace registers metrics of what delays requests to the cloud. state is that of a client.
+func (m *Metrics) Pace(state func() pace.State) error {
+	if err := m.registerer.Register(paceCollector(state)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
+}
+
+// paceCollector returns the current state when metrics are read.
+type paceCollector func() pace.State
+
+// Describe implements prometheus.Collector.
+func (paceCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{budgetDesc, silenceDesc, circuitDesc, postponedDesc} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c paceCollector) Collect(metrics chan<- prometheus.Metric) {
+	state := c()
+	gauge := func(desc *prometheus.Desc, value float64, label string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label)
+	}
+	for class, left := range state.Budget {
+		gauge(budgetDesc, left, string(class))
+	}
+	for write, left := range state.Silence {
+		gauge(silenceDesc, left.Seconds(), map[bool]string{false: "read", true: "write"}[write])
+	}
+	for operation, open := range state.Open {
+		gauge(circuitDesc, map[bool]float64{true: 1}[open], operation)
+	}
+	for kind, n := range state.Refused {
+		metrics <- prometheus.MustNewConstMetric(
+			postponedDesc, prometheus.CounterValue, float64(n), string(kind.Class), string(kind.Reason),
+		)
+	}
 }
