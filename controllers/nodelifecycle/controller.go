@@ -26,6 +26,7 @@ import (
 
 	"quaymaster.dev/controllers/machine"
 	"quaymaster.dev/controllers/worker"
+	"quaymaster.dev/internal/kube/brakes"
 )
 
 // Name is the controller's name in the --controllers flag, which is that of the controller it replaces.
@@ -55,6 +56,7 @@ type Machines interface {
 
 // Brakes is the record of brakes.
 type Brakes interface {
+	brakes.Switch
 	// HasSynced reports whether the record has been read.
 	HasSynced() bool
 	// Spend reports whether the work that the key identifies may be done, and if so, counts it.
@@ -63,10 +65,6 @@ type Brakes interface {
 	Room(name string, limit int, window time.Duration) bool
 	// Spent returns the keys that were counted within the window.
 	Spent(name string, window time.Duration) []string
-	// Engaged reports whether the work of a brake must stop, since when and why.
-	Engaged(name string) (message string, since time.Time, engaged bool)
-	Engage(ctx context.Context, name, message string) error
-	Release(ctx context.Context, name string) error
 }
 
 // Options are the dependencies of a Controller.

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -83,7 +83,7 @@ func New(o Options) (*Controller, error) {
 			before, ok1 := oldObj.(*corev1.PersistentVolume)
 			after, ok2 := newObj.(*corev1.PersistentVolume)
 			// Other changes, and resyncs without a change, must not shorten the delay before the next attempt.
-			if ok1 && ok2 && (incomplete(before) || incomplete(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
+			if ok1 && ok2 && (incomplete(before) || incomplete(after)) && !alike(before, after) {
 				c.queue.Add(after.Name)
 			}
 		},
@@ -104,21 +104,12 @@ func incomplete(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp == nil && volume.Zoned(pv) && !volume.Complete(pv)
 }
 
-// observed holds everything of a PersistentVolume that determines whether and how it is completed.
-type observed struct {
-	uid      types.UID
-	leaving  bool
-	trusted  bool
-	labels   map[string]string
-	affinity *corev1.VolumeNodeAffinity
-}
-
-func observe(pv *corev1.PersistentVolume) observed {
-	_, trusted := volume.Trusted(pv)
-	return observed{
-		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted,
-		labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
-	}
+// alike reports whether two states of a PersistentVolume are completed in the same way, if at all.
+func alike(a, b *corev1.PersistentVolume) bool {
+	_, trustedA := volume.Trusted(a)
+	_, trustedB := volume.Trusted(b)
+	return a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && trustedA == trustedB &&
+		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.NodeAffinity, b.Spec.NodeAffinity)
 }
 
 // Metrics returns the collector that counts failures.

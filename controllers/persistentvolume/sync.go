@@ -24,7 +24,7 @@ import (
 func (c *Controller) sync(ctx context.Context, name string) error {
 	pv, err := c.volumes.Lister().Get(name)
 	if apierrors.IsNotFound(err) || err == nil && !incomplete(pv) {
-		c.reports.clear(name)
+		c.reports.reported.Delete(name)
 		return nil
 	}
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err := c.patch(ctx, pv, change); err != nil {
 		return err
 	}
-	c.reports.clear(name)
+	c.reports.reported.Delete(name)
 	c.reports.overwritten(pv, change.Findings)
 	return nil
 }
@@ -127,6 +127,3 @@ func (r *reports) overwritten(pv *corev1.PersistentVolume, findings []finding.Fi
 		r.recorder.Event(pv, corev1.EventTypeWarning, reasonOverwritten, strings.Join(warnings, "\n"))
 	}
 }
-
-// clear forgets the problem of a PersistentVolume that has none any more or no longer exists.
-func (r *reports) clear(name string) { r.reported.Delete(name) }

@@ -13,16 +13,6 @@ import (
 	"quaymaster.dev/internal/kube/brakes"
 )
 
-// Brake stops work by name until the reason is gone or an operator resumes it.
-type Brake interface {
-	// Engaged reports whether the work must stop.
-	Engaged(name string) (message string, since time.Time, engaged bool)
-	// Engage stops the work, even if it returns an error. It has no effect while an operator has resumed the work.
-	Engage(ctx context.Context, name, message string) error
-	// Release ends an engagement whose reason is gone.
-	Release(ctx context.Context, name string) error
-}
-
 // brake returns the removals that may be made now: none if too many of them are unexplained, as after an incomplete
 // list of Nodes, until an operator resumes removals or the unexplained ones are gone.
 func (c *Controller) brake(ctx context.Context, removals []removal) []removal {

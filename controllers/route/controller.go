@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +62,7 @@ type Options struct {
 	// Period is how often the table is checked for changes by others.
 	Period time.Duration
 	// Brake stops removals.
-	Brake Brake
+	Brake brakes.Switch
 	// Clock times passes and repetitions; nil means the real clock.
 	Clock clock.WithTicker
 }
@@ -113,7 +112,7 @@ func New(o Options) (*Controller, error) {
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*corev1.Node)
 			after, ok2 := newObj.(*corev1.Node)
-			if ok1 && ok2 && !reflect.DeepEqual(observe(before), observe(after)) {
+			if ok1 && ok2 && !alike(before, after) {
 				c.touch(after)
 			}
 		},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // The reasons of the condition NetworkUnavailable. The first two are those of Kubernetes' own route controller.
@@ -170,19 +169,11 @@ func within(p netip.Prefix, cidrs []netip.Prefix) bool {
 	})
 }
 
-// observed holds everything of a Node that makes a difference to routes. Addresses do not appear in routes, but a
-// change of them is a reason to repeat what has failed.
-type observed struct {
-	uid        types.UID
-	providerID string
-	podCIDRs   []string
-	addresses  []corev1.NodeAddress
-}
-
-func observe(n *corev1.Node) observed {
-	return observed{
-		uid: n.UID, providerID: n.Spec.ProviderID, podCIDRs: n.Spec.PodCIDRs, addresses: n.Status.Addresses,
-	}
+// alike reports whether two states of a Node make no difference to routes. Addresses do not appear in routes, but a change of
+// them is a reason to repeat what has failed.
+func alike(a, b *corev1.Node) bool {
+	return a.UID == b.UID && a.Spec.ProviderID == b.Spec.ProviderID && slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) &&
+		slices.Equal(a.Status.Addresses, b.Status.Addresses)
 }
 
 // node is a Node as decide takes it.

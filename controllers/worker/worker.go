@@ -59,11 +59,12 @@ type Options[T comparable] struct {
 // Queue is a rate-limited work queue and its workers. Items may be added before Run.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
+	// Collector counts failures: the metrics of work queues do not tell them from other delays.
+	prometheus.Collector
+
 	o        Options[T]
 	failures prometheus.Counter
 }
-
-var _ prometheus.Collector = (*Queue[string])(nil)
 
 // New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
@@ -74,24 +75,18 @@ func New[T comparable](o Options[T]) *Queue[T] {
 	}
 	delaying := workqueue.TypedDelayingQueueConfig[T]{Name: o.Name, Clock: o.Clock}
 	delaying.Queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: o.Name, Clock: o.Clock, Queue: items})
+	failures := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "quaymaster_sync_failures_total", ConstLabels: prometheus.Labels{"name": o.Name},
+		Help: "Attempts of controllers that failed, by the name of their queue.",
+	})
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[T](o.RetryBase, o.RetryMax),
 			workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(delaying)},
 		),
-		o: o,
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "quaymaster_sync_failures_total", ConstLabels: prometheus.Labels{"name": o.Name},
-			Help: "Attempts of controllers that failed, by the name of their queue.",
-		}),
+		Collector: failures, failures: failures, o: o,
 	}
 }
-
-// Describe implements prometheus.Collector.
-func (q *Queue[T]) Describe(descriptions chan<- *prometheus.Desc) { q.failures.Describe(descriptions) }
-
-// Collect implements prometheus.Collector. The metrics of work queues do not tell failures from other delays.
-func (q *Queue[T]) Collect(metrics chan<- prometheus.Metric) { q.failures.Collect(metrics) }
 
 // Run waits until the caches have synced and processes items until ctx ends. It returns when no worker runs any more.
 func (q *Queue[T]) Run(ctx context.Context, synced ...cache.InformerSynced) {

@@ -5,11 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/dlb/tree"
@@ -155,12 +151,4 @@ func (b *Balancer) tolerates(r *round, want cloudv1.LoadBalancerSpec, lb *cloudv
 			"to overwrite it, change the service: %s", lb.ID, strings.Join(list, "; "))
 	}
 	return true
-}
-
-// announceDrift emits the Event when drift is reported first.
-func (b *Balancer) announceDrift(r *round) {
-	c := meta.FindStatusCondition(r.svc.Status.Conditions, condition.Configured)
-	if c == nil || c.Reason != reasonDrifted {
-		b.o.Recorder.Event(r.svc, corev1.EventTypeWarning, "LoadBalancerDrifted", r.drifted)
-	}
 }

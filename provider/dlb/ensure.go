@@ -85,11 +85,11 @@ func (b *Balancer) withdraw(ctx context.Context, r *round) (err error) {
 func checkAllocated(svc *corev1.Service) error {
 	for _, p := range svc.Spec.Ports {
 		if p.NodePort == 0 && !loadbalancer.NoNodePort(svc, p) {
-			return &postponed{cause: fmt.Errorf("port %d has no node port yet", p.Port)}
+			return &postponed{error: fmt.Errorf("port %d has no node port yet", p.Port)}
 		}
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
-		return &postponed{cause: errors.New("the service has no health check node port yet")}
+		return &postponed{error: errors.New("the service has no health check node port yet")}
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	if lb != nil {
 		// Even if the write failed, the load balancer is the Service's.
 		r.lb = lb
-		r.note(b.wanted(r, spec, lb), d, lb, groupOf(spec))
+		r.note(b.wanted(r, spec, lb), d, lb)
 	}
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 	groupID, err := b.o.NodeGroups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return cloudv1.LoadBalancerSpec{}, &postponed{
-			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon, expected: true,
+			error: fmt.Errorf("node group %s is not synced yet", group), after: soon, expected: true,
 		}
 	}
 	if errors.Is(err, ingressnode.ErrTooManyGroups) {
@@ -195,13 +195,6 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 		return cloudv1.LoadBalancerSpec{}, err
 	}
 	return tree.Wanted(r.desired, b.o.Network, groupID, r.tags), nil
-}
-
-func groupOf(spec cloudv1.LoadBalancerSpec) string {
-	for i := range spec.Pools {
-		return spec.Pools[i].NodeGroupID
-	}
-	return ""
 }
 
 // update writes the tree. If the revision is stale, it reads the load balancer again, once. With an error, it returns

@@ -39,6 +39,8 @@ type refusal struct {
 	after time.Duration
 	// problem is what the cloud says is wrong with the tree sent, or nil.
 	problem *cloudv1.Problem
+	// disowned is a recorded load balancer that lacks the Service's tags, or nil.
+	disowned *cloudv1.LoadBalancer
 }
 
 func (r *refusal) Error() string { return r.message }
@@ -47,7 +49,7 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 // postponed is an error of something that will be known soon.
 type postponed struct {
-	cause error
+	error
 	after time.Duration
 	// expected is true if nothing failed, so that there is nothing to report.
 	expected bool
@@ -56,9 +58,7 @@ type postponed struct {
 // Is reports whether the error is service.ErrNotReady.
 func (p *postponed) Is(target error) bool { return p.expected && target == service.ErrNotReady }
 
-func (p *postponed) Error() string { return p.cause.Error() }
-
-func (p *postponed) Unwrap() error { return p.cause }
+func (p *postponed) Unwrap() error { return p.error }
 
 // invalid returns the refusal of an annotation whose value only the cloud or the cluster can validate.
 func invalid(key, value, problem string) error {
@@ -81,14 +81,13 @@ func failed(lb *cloudv1.LoadBalancer, after time.Duration) error {
 	if lb.Fault != nil {
 		text = lb.Fault.Summary()
 	}
+	what, problem := "provisioning", lb.Fault
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
-		return &refusal{
-			reason: reasonRefused, message: fmt.Sprintf("deletion of load balancer %s failed: %s", lb.ID, text), after: max(after, soon),
-		}
+		what, problem = "deletion", nil
 	}
 	return &refusal{
-		reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),
-		after: max(after, soon), problem: lb.Fault,
+		reason: reasonRefused, message: fmt.Sprintf("%s of load balancer %s failed: %s", what, lb.ID, text),
+		after: max(after, soon), problem: problem,
 	}
 }
 
@@ -180,30 +179,30 @@ func trouble(answer *cloudapi.Error) string {
 // unlessRefused calls write, which sends what the words identify, unless the cloud has rejected the same for the Service
 // and the pause is not over: it would be rejected again, unless something has changed in the cloud that cannot be seen.
 func (b *Balancer) unlessRefused(r *round, write func() error, words ...any) error {
-	raw, err := json.Marshal(words)
-	if err != nil {
-		return fmt.Errorf("encode a write: %w", err)
-	}
+	raw, _ := json.Marshal(words) // trees of strings and numbers can be encoded
 	uid, question, now := r.svc.UID, record.Hash(raw), b.o.Clock.Now()
-	var known *refusal
-	if left, err := b.refused.Left(uid, question, now); errors.As(err, &known) {
-		return known.again(left)
+	if left, err := b.refused.Left(uid, question, now); err != nil {
+		return again(err, left)
 	}
-	err = write()
+	err := write()
 	if err == nil {
 		b.refused.Forget(uid)
 		return nil
 	}
-	if errors.As(explain(err), &known) && (known.reason == reasonRefused || known.reason == reasonInvalid) {
+	if known, ok := errors.AsType[*refusal](explain(err)); ok && (known.reason == reasonRefused || known.reason == reasonInvalid) {
 		b.refused.Count(uid, question, now)
-		return known.again(b.refused.Begin(uid, known, now))
+		return again(known, b.refused.Begin(uid, known, now))
 	}
 	return err
 }
 
-// again returns the refusal, to be checked again after a while.
-func (r *refusal) again(after time.Duration) *refusal {
-	again := *r
-	again.after = max(r.after, after)
-	return &again
+// again returns a refusal, to be checked again after a while.
+func again(err error, after time.Duration) error {
+	known, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return err
+	}
+	later := *known
+	later.after = max(known.after, after)
+	return &later
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -83,7 +84,10 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 			return state
 		}
 		if r.drifted != "" {
-			b.announceDrift(r)
+			before := meta.FindStatusCondition(r.svc.Status.Conditions, condition.Configured)
+			if before == nil || before.Reason != reasonDrifted {
+				b.o.Recorder.Event(r.svc, corev1.EventTypeWarning, "LoadBalancerDrifted", r.drifted)
+			}
 			state.Conditions = r.conditions(metav1.ConditionFalse, reasonDrifted, r.drifted)
 			return state
 		}
@@ -207,13 +211,16 @@ func portFaults(svc *corev1.Service, p *cloudv1.Problem) *corev1.LoadBalancerSta
 
 // note brings the record up to date with a load balancer that was found or written. want is the tree that the Service
 // asks for, d its desired state.
-func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer, group string) {
+func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer) {
 	if r.record.ID != lb.ID {
 		r.record = &record.Record{ID: lb.ID, Owner: string(r.svc.UID), Original: r.record.Original}
 	}
 	// A deletion that was asked for goes on, even if the Service is a load balancer again.
 	r.record.Deleting = r.record.Deleting && lb.ProvisioningState == cloudv1.ProvisioningPendingDelete
-	r.record.NodeGroup, r.record.Addresses = group, lb.Addresses()
+	r.record.NodeGroup, r.record.Addresses = "", lb.Addresses()
+	if len(want.Pools) > 0 {
+		r.record.NodeGroup = want.Pools[0].NodeGroupID
+	}
 	if tree.Same(want, lb) {
 		r.record.Applied = tree.AppliedOf(d)
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {

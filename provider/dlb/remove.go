@@ -19,10 +19,10 @@ import (
 // the end.
 func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) {
 	lb, err := b.seek(ctx, r)
-	var other *disowned
+	var known *refusal
 	switch {
-	case errors.As(err, &other) && released(r.record, other.lb):
-		b.releasedEvent(r.svc, other.lb)
+	case errors.As(err, &known) && known.disowned != nil && released(r.record, known.disowned):
+		b.releasedEvent(r.svc, known.disowned)
 		return true, nil
 	case err != nil:
 		return false, err

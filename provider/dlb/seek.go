@@ -23,22 +23,12 @@ var (
 	errDegraded  = errors.New("the cloud is degraded and may not know all its load balancers")
 )
 
-// disowned is the refusal to touch a recorded load balancer without the Service's tags.
-type disowned struct {
-	refusal *refusal
-	lb      *cloudv1.LoadBalancer
-}
-
-func (d *disowned) Error() string { return d.refusal.Error() }
-
-func (d *disowned) Unwrap() error { return d.refusal }
-
 // seek returns the load balancer of a Service, or nil if it certainly has none. The mirror suffices to find one. Before
 // a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
 func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
 	if !b.o.Mirror.LoadBalancers.Synced() {
 		why := b.o.Mirror.Err()
-		err := error(&postponed{cause: errNotSynced, after: soon, expected: why == nil})
+		err := error(&postponed{error: errNotSynced, after: soon, expected: why == nil})
 		if why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
@@ -92,9 +82,8 @@ func (b *Balancer) paused(r *round, id string) error {
 	if _, err := b.missing.Left(r.svc.UID, id, now); err != nil && !b.census.Resumed() {
 		return err
 	}
-	var other *disowned
-	if left, err := b.disowned.Left(r.svc.UID, id, now); errors.As(err, &other) {
-		return &disowned{refusal: other.refusal.again(left), lb: other.lb}
+	if left, err := b.disowned.Left(r.svc.UID, id, now); err != nil {
+		return again(err, left)
 	}
 	return nil
 }
@@ -187,10 +176,7 @@ func (b *Balancer) another(lb *cloudv1.LoadBalancer, tags map[string]string) *co
 	if lb.Tags[ownership.ClusterUID] != tags[ownership.ClusterUID] || lb.Tags[ownership.ServiceUID] == tags[ownership.ServiceUID] {
 		return nil
 	}
-	services, err := b.o.Services.List(labels.Everything())
-	if err != nil {
-		return nil // the lister of an informer does not fail
-	}
+	services, _ := b.o.Services.List(labels.Everything()) // the lister of an informer does not fail
 	for _, svc := range services {
 		if string(svc.UID) == lb.Tags[ownership.ServiceUID] {
 			return svc
@@ -219,12 +205,12 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 	if svc := b.another(lb, tags); svc != nil {
 		found += fmt.Sprintf(" of service %s/%s", svc.Namespace, svc.Name)
 	}
-	err := &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
+	err := &refusal{reason: reasonDisowned, disowned: lb, message: fmt.Sprintf(
 		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, set the annotation %s to %s",
-		lb.ID, strings.Join(lacking, " and "), found, remedy, record.AnnotationAbandon, lb.ID)}}
+		lb.ID, strings.Join(lacking, " and "), found, remedy, record.AnnotationAbandon, lb.ID)}
 	b.disowned.Count(r.svc.UID, lb.ID, b.o.Clock.Now())
-	err.refusal.after = b.disowned.Begin(r.svc.UID, err, b.o.Clock.Now())
+	err.after = b.disowned.Begin(r.svc.UID, err, b.o.Clock.Now())
 	return err
 }
 

@@ -13,10 +13,7 @@ import (
 
 // ClaimedBy names this process in a record. agent is the program with its version.
 func ClaimedBy(agent string) string {
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = ""
-	}
+	machine, _ := os.Hostname() // empty with an error
 	return cmp.Or(machine, "unknown machine") + " (" + agent + ")"
 }
 

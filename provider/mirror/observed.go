@@ -32,7 +32,8 @@ func (m *Mirror) observe(ctx context.Context, limit time.Duration) (time.Duratio
 	if mark := m.edges.Mark(); mark != l.edges {
 		l.edges, l.owed = mark, true
 		// A long wait ends, but news never postpone a read.
-		if soon := later(now.Add(lookFirst), l.last.Add(lookGap)); l.at.IsZero() || soon.Before(l.at) {
+		soon := now.Add(max(lookFirst, lookGap-now.Sub(l.last)))
+		if l.at.IsZero() || soon.Before(l.at) {
 			l.at, l.pause = soon, lookFirst
 		}
 	}
@@ -57,13 +58,6 @@ func (m *Mirror) observe(ctx context.Context, limit time.Duration) (time.Duratio
 		l.at = now.Add(l.pause)
 	}
 	return min(limit, l.at.Sub(now)), nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // serving reports whether no load balancer is known not to serve.

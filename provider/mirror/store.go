@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -271,18 +270,9 @@ func (s *Store[T]) unset(id string) {
 	}
 }
 
-// newer reports whether revision a is later than b. The revisions of mycloud are numbers, those of the whole cloud with
-// the name of a history behind a dot; if others are not, every one counts as newer, so that nothing gets lost.
+// newer reports whether revision a is later than b. If they do not compare, every one counts as newer, so that nothing gets
+// lost.
 func newer(a, b string) bool {
-	x, err1 := number(a)
-	y, err2 := number(b)
-	if err1 != nil || err2 != nil {
-		return a != b
-	}
-	return x > y
-}
-
-func number(revision string) (uint64, error) {
-	digits, _, _ := strings.Cut(revision, ".")
-	return strconv.ParseUint(digits, 10, 64)
+	later, known := cloudapi.Later(a, b)
+	return later || !known && a != b
 }

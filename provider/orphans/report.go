@@ -78,10 +78,7 @@ func (r *Reporter) Look(ctx context.Context) {
 	if !r.o.Mirror.LoadBalancers.Synced() {
 		return
 	}
-	services, err := r.o.Services.List(labels.Everything())
-	if err != nil {
-		return // the lister of an informer does not fail
-	}
+	services, _ := r.o.Services.List(labels.Everything()) // the lister of an informer does not fail
 	appeared := r.note(Find(r.o.Mirror.LoadBalancers.List(), services, r.o.Owned))
 	if len(appeared) == 0 {
 		return

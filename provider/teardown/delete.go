@@ -29,7 +29,7 @@ const (
 // failed item does not stop the others. Node groups are deleted after the load balancers that refer to them.
 func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 	failed := make([]error, len(plan))
-	for _, kind := range []string{LoadBalancer, NodeGroup} {
+	for _, kind := range []string{cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup} {
 		var work errgroup.Group
 		work.SetLimit(parallel)
 		for i := range plan {
@@ -47,7 +47,10 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 		}
 		_ = work.Wait() // the errors are in failed: one must not cancel the others
 	}
-	removeRoutes(ctx, cloud, plan, failed)
+	// Routes have no revision to match: they are removed if they still have the same next hop.
+	ChangeRoutes(ctx, cloud, plan, failed, func(batch *cloudv1.RoutesBatch, route *cloudv1.Route) {
+		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+	})
 	return failed
 }
 
@@ -101,13 +104,6 @@ func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1
 		return nil
 	}
 	return err
-}
-
-// removeRoutes removes the plan's routes if they still have the same next hop: routes have no revision to match.
-func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error) {
-	ChangeRoutes(ctx, cloud, plan, failed, func(batch *cloudv1.RoutesBatch, route *cloudv1.Route) {
-		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
-	})
 }
 
 // ChangeRoutes changes the routes that a plan does not keep, with one request for many of them, provided that they are

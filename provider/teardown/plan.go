@@ -13,13 +13,6 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// The kinds of objects, in the order of their deletion: pools of load balancers refer to node groups.
-const (
-	LoadBalancer = cloudv1.KindLoadBalancer
-	NodeGroup    = cloudv1.KindNodeGroup
-	Route        = cloudv1.KindRoute
-)
-
 // Wishes configures what is kept.
 type Wishes struct {
 	// IncludeProtected also deletes load balancers with deletion protection.
@@ -37,7 +30,7 @@ func Retains(svc *corev1.Service) bool {
 
 // Item is one object of the cloud and what to do with it.
 type Item struct {
-	// Kind is LoadBalancer, NodeGroup or Route.
+	// Kind is the cloud's name of the kind.
 	Kind string
 	// ID and Name are the cloud's; Detail describes the object to the operator.
 	ID, Name, Detail string
@@ -56,20 +49,20 @@ func (inv *Inventory) Items(order ...string) []Item {
 	for i := range inv.LoadBalancers {
 		lb := &inv.LoadBalancers[i]
 		items = append(items, Item{
-			Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Balancer: lb, Detail: strings.Join(lb.Addresses(), ","),
+			Kind: cloudv1.KindLoadBalancer, ID: lb.ID, Name: lb.Name, Balancer: lb, Detail: strings.Join(lb.Addresses(), ","),
 		})
 	}
 	for i := range inv.NodeGroups {
 		group := &inv.NodeGroups[i]
 		items = append(items, Item{
-			Kind: NodeGroup, ID: group.ID, Name: group.Name, Group: group,
+			Kind: cloudv1.KindNodeGroup, ID: group.ID, Name: group.Name, Group: group,
 			Detail: fmt.Sprintf("%d members", len(group.Members)),
 		})
 	}
 	for i := range inv.Routes {
 		route := &inv.Routes[i]
 		items = append(items, Item{
-			Kind: Route, ID: route.ID, Name: route.Destination, Route: route,
+			Kind: cloudv1.KindRoute, ID: route.ID, Name: route.Destination, Route: route,
 			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
 		})
 	}
@@ -79,10 +72,10 @@ func (inv *Inventory) Items(order ...string) []Item {
 	return items
 }
 
-// Plan decides what to delete: load balancers, then node groups that no remaining load balancer of the cluster needs,
+// Plan decides what to delete, in this order: load balancers, because pools refer to node groups; then node groups that no remaining load balancer of the cluster needs,
 // then routes. keep returns the reason why a load balancer is kept, or an empty string.
 func Plan(found Inventory, keep func(*cloudv1.LoadBalancer) string) []Item {
-	items := found.Items(LoadBalancer, NodeGroup, Route)
+	items := found.Items(cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup, cloudv1.KindRoute)
 	users := map[string]string{}
 	for i := range items {
 		item := &items[i]

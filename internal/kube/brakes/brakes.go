@@ -6,6 +6,7 @@
 package brakes
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,6 +42,16 @@ func All() []Doc {
 		{PoolMembers, "the removal of many Nodes at a time from load balancers"},
 		{Routes, "the removal of routes to Nodes"},
 	}
+}
+
+// Switch stops and resumes work by the names of brakes.
+type Switch interface {
+	// Engaged reports whether the work of a brake must stop, since when and why.
+	Engaged(name string) (message string, since time.Time, engaged bool)
+	// Engage stops the work, even if it returns an error. It has no effect while an operator has resumed the work.
+	Engage(ctx context.Context, name, message string) error
+	// Release ends an engagement whose reason is gone.
+	Release(ctx context.Context, name string) error
 }
 
 // Brake is the record of a brake.

@@ -95,8 +95,11 @@ func postponed(r *request, refusal *pace.Refusal) error {
 }
 
 // outcome returns what the pace of requests must know of how one ended.
-func outcome(code string, header http.Header, err error) pace.Outcome {
-	o := pace.Outcome{Canceled: code == CallCanceled, Limits: pace.ParseLimits(header), Err: err}
+func outcome(code string, resp *response, err error) pace.Outcome {
+	o := pace.Outcome{Canceled: code == CallCanceled, Err: err}
+	if resp != nil {
+		o.Limits = pace.ParseLimits(resp.header)
+	}
 	if answer, ok := errors.AsType[*Error](err); ok {
 		o.RetryAfter = answer.RetryAfter
 		o.Throttled = answer.Status == http.StatusTooManyRequests

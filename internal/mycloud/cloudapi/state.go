@@ -160,7 +160,7 @@ func (c *continuity) verify(r *request, e *expectation, resp *http.Response, fai
 		// What was read or written is that of a state that is lost by now.
 		return fmt.Errorf("%s: %w", r, ErrOtherState)
 	}
-	if later(revision, e.revision) {
+	if later, _ := Later(revision, e.revision); later {
 		e.revision = revision
 	}
 	return failure
@@ -178,12 +178,14 @@ func (c *continuity) forsake(e *expectation) {
 	}
 }
 
-// later compares revisions of one cloud, which are numbers with the name of a history behind a dot.
-func later(a, b string) bool {
-	number := func(revision string) uint64 {
+// Later reports whether revision a of one cloud is later than b. Revisions are numbers, with the name of a history behind a
+// dot; known is false if one is not.
+func Later(a, b string) (later, known bool) {
+	number := func(revision string) (uint64, error) {
 		digits, _, _ := strings.Cut(revision, ".")
-		n, _ := strconv.ParseUint(digits, 10, 64) // anything else is never later
-		return n
+		return strconv.ParseUint(digits, 10, 64)
 	}
-	return number(a) > number(b)
+	x, err1 := number(a)
+	y, err2 := number(b)
+	return x > y, err1 == nil && err2 == nil
 }

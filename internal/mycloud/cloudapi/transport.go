@@ -133,10 +133,10 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 		}
 	}
 	start := c.o.Clock.Now()
-	resp, header, err := c.exchange(ctx, r, body, id, token, out)
+	resp, err := c.exchange(ctx, r, body, id, token, out)
 	code := r.code(ctx, resp, err)
 	if pass != nil {
-		pass.Done(outcome(code, header, err), c.o.Clock.Now())
+		pass.Done(outcome(code, resp, err), c.o.Clock.Now())
 	}
 	if c.o.OnCall != nil {
 		c.o.OnCall(Call{Operation: r.operation(), Code: code, Duration: c.o.Clock.Since(start)})
@@ -150,23 +150,23 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 	return resp, err
 }
 
-// exchange also returns the header of a response that is an error.
+// exchange also returns a response that is an error. Its body has been read.
 func (c *Client) exchange(
 	ctx context.Context, r *request, body []byte, id, token string, out any,
-) (*response, http.Header, error) {
+) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout+r.hold)
 	defer cancel()
 	expected, state, err := c.expect(ctx, r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	resp, err := c.send(ctx, r, body, id, token, state)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	received, err := receive(r, resp, id, c.o.Clock.Now(), out)
-	return received, resp.Header, c.verify(r, expected, resp, err)
+	err = receive(r, resp, id, c.o.Clock.Now(), out)
+	return &response{resp.StatusCode, resp.Header}, c.verify(r, expected, resp, err)
 }
 
 func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, state string) (*http.Response, error) {
@@ -209,31 +209,31 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, s
 
 // receive reads the whole response: one that is truncated is an error whatever its status, and so is a success that is
 // not JSON.
-func receive(r *request, resp *http.Response, id string, now time.Time, out any) (*response, error) {
+func receive(r *request, resp *http.Response, id string, now time.Time, out any) error {
 	if resp.StatusCode == http.StatusNotModified {
-		return nil, ErrNotModified
+		return ErrNotModified
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: read response with status %d: %w", r, resp.StatusCode, err)
+		return fmt.Errorf("%s: read response with status %d: %w", r, resp.StatusCode, err)
 	}
 	if len(body) > maxBody {
-		return nil, malformed(r, fmt.Sprintf("longer than %d bytes", maxBody))
+		return malformed(r, fmt.Sprintf("longer than %d bytes", maxBody))
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, failure(r, resp, mediaType, body, id, now)
+		return failure(r, resp, mediaType, body, id, now)
 	}
 	if out == nil {
-		return &response{resp.StatusCode, resp.Header}, nil
+		return nil
 	}
 	if mediaType != cloudv1.MediaTypeJSON {
-		return nil, malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
+		return malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
 	}
 	if err := decode(body, out); err != nil {
-		return nil, fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
+		return fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
 	}
-	return &response{resp.StatusCode, resp.Header}, nil
+	return nil
 }
 
 func failure(r *request, resp *http.Response, mediaType string, body []byte, id string, now time.Time) error {

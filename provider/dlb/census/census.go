@@ -46,12 +46,7 @@ const ToResume = "; if they are lost for good, run: quayctl resume " + brakes.Mi
 
 // Brake is the durable brake that stops the creation of load balancers while many are missing.
 type Brake interface {
-	// Engaged reports whether the work of a brake must stop, since when and why.
-	Engaged(name string) (message string, since time.Time, engaged bool)
-	// Engage stops the work. It has no effect while an operator has resumed the work.
-	Engage(ctx context.Context, name, message string) error
-	// Release ends an engagement.
-	Release(ctx context.Context, name string) error
+	brakes.Switch
 	// Resumed reports whether an operator has resumed the work.
 	Resumed(name string) bool
 }
@@ -113,10 +108,7 @@ func (c *Census) count() tally {
 	if !c.o.Mirror.LoadBalancers.Synced() {
 		c.taken = time.Time{} // the mirror may have what the cloud has lost
 	}
-	services, err := c.o.Services.List(labels.Everything())
-	if err != nil {
-		return c.tally // the lister of an informer does not fail
-	}
+	services, _ := c.o.Services.List(labels.Everything()) // the lister of an informer does not fail
 	for _, svc := range services {
 		if len(svc.Status.LoadBalancer.Ingress) == 0 || !c.o.Owned(svc) || svc.DeletionTimestamp != nil {
 			continue

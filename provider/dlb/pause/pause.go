@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// Answers is how often, and For how long, the cloud must answer the same until that is certain.
+	// Answers is how often the cloud must answer the same until that is certain.
 	Answers = 3
-	For     = time.Minute
+	// For is how long it must do so.
+	For = time.Minute
 	// longest is how long a remedy in the cloud, such as a higher quota, may go unnoticed if few Services wait for it.
 	longest = 10 * time.Minute
 	// apart is the time between two questions: the more Services wait, the longer is the pause of each.

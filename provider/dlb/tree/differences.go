@@ -34,14 +34,9 @@ func shown(values map[string]string, path string) string {
 
 // leaves returns the values of a tree by their paths, in JSON.
 func leaves(spec cloudv1.LoadBalancerSpec) map[string]string {
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		return nil // a tree of strings and numbers can be encoded
-	}
+	raw, _ := json.Marshal(spec) // a tree of strings and numbers can be encoded
 	var tree map[string]any
-	if json.Unmarshal(raw, &tree) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(raw, &tree)
 	values := map[string]string{}
 	flatten(values, "", tree)
 	return values
@@ -65,10 +60,7 @@ func flatten(values map[string]string, path string, value any) {
 			return
 		}
 	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return // it was decoded from JSON
-	}
+	raw, _ := json.Marshal(value) // it was decoded from JSON
 	values[path] = string(raw)
 }
 
