@@ -6,6 +6,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
 	"quaymaster.dev/internal/mycloud/server/edges"
@@ -27,7 +28,7 @@ func (a *Addresses) Register(r *read.Reader) {
 		"/v1/addresses", read.View[cloudv1.Address]{
 			Kind: store.Addresses, State: func(x *cloudv1.Address) string { return x.State }, Show: a.show,
 		},
-		operation.Means("An address that a load balancer gives up is reserved until every registered edge, offline ones included, has "+
+		describe.Means("An address that a load balancer gives up is reserved until every registered edge, offline ones included, has "+
 			"confirmed that it no longer serves it, or was deleted."))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
@@ -65,13 +66,13 @@ func Register(r *read.Reader, w *write.Writer, c clock.PassiveClock, cipher *cer
 	read.RegisterObject(r, operation.New("get-certificate", tag, "A certificate without its chain and key"), path+"/{id}", certificates)
 	operation.Write(r.API, operation.New("create-certificate", tag, "Creates a certificate"),
 		http.MethodPost, path, []int{http.StatusCreated}, a.createCertificate,
-		operation.Means("Stores a chain and its key, which must match. The response does not have them."))
+		describe.Means("Stores a chain and its key, which must match. The response does not have them."))
 	operation.Write(r.API, operation.New("update-certificate", tag, "Replaces a certificate"),
 		http.MethodPut, path+"/{id}", []int{http.StatusOK}, a.updateCertificate,
-		operation.Means("All https listeners that name the certificate use the new one."))
+		describe.Means("All https listeners that name the certificate use the new one."))
 	operation.Write(r.API, operation.New("delete-certificate", tag, "Deletes a certificate"),
 		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteCertificate,
-		operation.Means("It fails while a listener names the certificate."))
+		describe.Means("It fails while a listener names the certificate."))
 	operation.Read(r.API, operation.New("get-key-pair", tag, "The chain and the key of a certificate, for edges"),
 		path+"/{id}/key-pair", a.keyPair, access.Permit(access.Edge))
 }

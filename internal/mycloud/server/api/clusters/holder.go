@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/fence"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -51,11 +52,11 @@ func Register(r *read.Reader, w *write.Writer) {
 		path, read.View[cloudv1.ClusterHolder]{Kind: store.Holders})
 	operation.Write(r.API, operation.New("claim-cluster-holder", tag, "Claims a cluster UID"),
 		http.MethodPut, path, []int{http.StatusOK, http.StatusCreated}, a.claimHolder,
-		operation.Means("Creates the record of the cluster that may write in the name of the cluster UID. With If-Match, hands the "+
+		describe.Means("Creates the record of the cluster that may write in the name of the cluster UID. With If-Match, hands the "+
 			"cluster UID over to another cluster."))
 	operation.Write(r.API, operation.New("delete-cluster-holder", tag, "Releases a cluster UID"),
-		http.MethodDelete, path, []int{http.StatusOK}, a.deleteHolder, operation.DemandsRevision,
-		operation.Means("Deletes the record, so that any cluster can claim the cluster UID."))
+		http.MethodDelete, path, []int{http.StatusOK}, a.deleteHolder, describe.DemandsRevision,
+		describe.Means("Deletes the record, so that any cluster can claim the cluster UID."))
 }
 
 func (a *api) claimHolder(_ context.Context, p *claimHolderParams) (*holderAnswer, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
@@ -65,25 +66,25 @@ func Register(r *read.Reader, w *write.Writer) {
 	read.RegisterList(r, operation.New("list-instances", "instances", "Instances"), "/v1/instances", all)
 	operation.Question(r.API, operation.New("lookup-instances", "instances", "Instances by id and hostname"), "/v1/instances:lookup",
 		a.lookupInstances,
-		operation.Means("Finds many instances in one request. Nothing is changed. Ids can find tombstones, host names cannot."),
+		describe.Means("Finds many instances in one request. Nothing is changed. Ids can find tombstones, host names cannot."),
 	)
 	operation.Write(r.API, operation.New("create-instance", "instances", "Creates and starts an instance"),
 		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance,
-		operation.Means("The instance is running when the response arrives."))
+		describe.Means("The instance is running when the response arrives."))
 	operation.Write(r.API, operation.New("delete-instance", "instances", "Deletes an instance"),
 		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance,
-		operation.Means("The response is the tombstone of the instance, which is kept for at least seven days."),
+		describe.Means("The response is the tombstone of the instance, which is kept for at least seven days."),
 	)
 	operation.Write(r.API, operation.New("start-instance", "instances", "Starts an instance"),
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
 		func(_ context.Context, p *instanceActionParams) (*instanceAnswer, error) {
 			return a.switchInstance(p, "start", cloudv1.InstanceStopped, cloudv1.InstanceRunning)
-		}, operation.Means("Starts an instance that is stopped; one that is running stays as it is."), operation.Refuses(http.StatusGone))
+		}, describe.Means("Starts an instance that is stopped; one that is running stays as it is."), describe.Refuses(http.StatusGone))
 	operation.Write(r.API, operation.New("stop-instance", "instances", "Stops an instance"),
 		http.MethodPost, "/v1/instances/{id}:stop", []int{http.StatusOK},
 		func(_ context.Context, p *instanceActionParams) (*instanceAnswer, error) {
 			return a.switchInstance(p, "stop", cloudv1.InstanceRunning, cloudv1.InstanceStopped)
-		}, operation.Means("Stops an instance that is running; one that is stopped stays as it is."), operation.Refuses(http.StatusGone))
+		}, describe.Means("Stops an instance that is running; one that is stopped stays as it is."), describe.Refuses(http.StatusGone))
 }
 
 func tombstone(i *cloudv1.Instance) bool { return i.State == cloudv1.InstanceDeleted }

@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/addresses"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/members"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -117,7 +118,7 @@ func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 func (a *LoadBalancers) Register() {
 	a.addresses.Register(a.Read)
 	const tag, path = "load-balancers", "/v1/load-balancers"
-	operation.Read(a.Read.API, operation.New("list-load-balancers", tag, "Load balancers"), path, a.listLoadBalancers, operation.Conditional, operation.Expires)
+	operation.Read(a.Read.API, operation.New("list-load-balancers", tag, "Load balancers"), path, a.listLoadBalancers, describe.Conditional, describe.Expires)
 	read.RegisterObject(a.Read, operation.New("get-load-balancer", tag, "A load balancer with its tree"), path+"/{id}", a.View())
 	operation.Read(a.Read.API, operation.New("get-load-balancer-health", tag, "The health of all members"),
 		path+"/{id}/health", a.loadBalancerHealth)
@@ -125,28 +126,28 @@ func (a *LoadBalancers) Register() {
 		path+"/{id}/stats", a.loadBalancerStats)
 	operation.Write(a.Read.API, operation.New("create-load-balancer", tag, "Creates a load balancer with its tree"),
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer,
-		operation.Means("Creates the load balancer with listeners, pools and members in one request. If the response is 202, edges serve it "+
+		describe.Means("Creates the load balancer with listeners, pools and members in one request. If the response is 202, edges serve it "+
 			"when the job has succeeded."))
 	operation.Question(a.Read.API, operation.New("validate-load-balancer", tag, "Validates a load balancer without creating it"),
-		path+":validate", a.validateLoadBalancer, operation.Answers(http.StatusNoContent, "The load balancer is valid."), operation.Refuses(http.StatusConflict),
-		operation.Means("Fails as create-load-balancer would, and creates nothing."))
+		path+":validate", a.validateLoadBalancer, describe.Answers(http.StatusNoContent, "The load balancer is valid."), describe.Refuses(http.StatusConflict),
+		describe.Means("Fails as create-load-balancer would, and creates nothing."))
 	either := []int{http.StatusOK, http.StatusAccepted}
 	operation.Write(a.Read.API, operation.New("update-load-balancer", tag, "Replaces the tree of a load balancer"),
-		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, operation.DemandsRevision,
-		operation.Means("What the body does not have is removed. The vips of unchanged families are kept."))
+		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, describe.DemandsRevision,
+		describe.Means("What the body does not have is removed. The vips of unchanged families are kept."))
 	operation.Write(a.Read.API, operation.New("patch-load-balancer", tag, "Changes name, tags or deletion protection"),
-		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, operation.DemandsRevision, operation.TakesMergePatch[cloudv1.LoadBalancerPatch](a.Read.API),
-		operation.Means("Changes only the fields in the body. All other fields of a load balancer are rejected."))
+		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, describe.DemandsRevision, describe.TakesMergePatch[cloudv1.LoadBalancerPatch](a.Read.API),
+		describe.Means("Changes only the fields in the body. All other fields of a load balancer are rejected."))
 	operation.Write(a.Read.API, operation.New("adopt-load-balancer", tag, "Adds tags to a load balancer"),
-		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, operation.DemandsRevision,
-		operation.Means("Takes over a load balancer that other software has created. It fails if the load balancer has one of the tags with "+
+		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, describe.DemandsRevision,
+		describe.Means("Takes over a load balancer that other software has created. It fails if the load balancer has one of the tags with "+
 			"a different value."))
 	operation.Write(a.Read.API, operation.New("batch-members", tag, "Changes the members of many pools"),
 		http.MethodPost, "/v1/member-batches", []int{http.StatusOK}, a.batchMembers,
-		operation.Means("Each operation succeeds or fails independently. The response has one result per operation, in order."))
+		describe.Means("Each operation succeeds or fails independently. The response has one result per operation, in order."))
 	operation.Write(a.Read.API, operation.New("delete-load-balancer", tag, "Deletes a load balancer with its tree"),
-		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, operation.DemandsRevision,
-		operation.Means("Deletes listeners, pools and members, too. The addresses are reserved until all edges have confirmed that they no "+
+		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, describe.DemandsRevision,
+		describe.Means("Deletes listeners, pools and members, too. The addresses are reserved until all edges have confirmed that they no "+
 			"longer serve them. It fails while the load balancer has deletion_protection. If the job fails, the load balancer stays "+
 			"pending_delete, and the next DELETE tries again."))
 }

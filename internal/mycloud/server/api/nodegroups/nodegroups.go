@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/members"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -107,23 +108,23 @@ func Register(r *read.Reader, w *write.Writer, rules members.Rules) {
 	read.RegisterObject(r, operation.New("get-node-group", tag, "A node group"), path+"/{id}", groups)
 	operation.Write(r.API, operation.New("create-node-group", tag, "Creates a node group"),
 		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup,
-		operation.Means("Creates a set of members that the pools of load balancers can refer to."))
+		describe.Means("Creates a set of members that the pools of load balancers can refer to."))
 	ok := []int{http.StatusOK}
 	operation.Write(r.API, operation.New("update-node-group", tag, "Replaces a node group"),
 		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *updateNodeGroupParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.ObjectParams, groupAddresses("/members", p.Body.Members), func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
-		}, operation.DemandsRevision, operation.Means("Replaces name, tags and members. Members that the body does not have are removed."))
+		}, describe.DemandsRevision, describe.Means("Replaces name, tags and members. Members that the body does not have are removed."))
 	operation.Write(r.API, operation.New("patch-members", tag, "Changes members of a node group"),
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *patchMembersParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.ObjectParams, groupAddresses("/upsert", p.Body.Upsert), func(g *cloudv1.NodeGroup) {
 				patchMembers(g, p.Body)
 			})
-		}, operation.DemandsRevision, operation.Means("The change is atomic and reaches every pool that refers to the group. Other members are kept."))
+		}, describe.DemandsRevision, describe.Means("The change is atomic and reaches every pool that refers to the group. Other members are kept."))
 	operation.Write(r.API, operation.New("delete-node-group", tag, "Deletes a node group"),
-		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, operation.DemandsRevision,
-		operation.Means("It fails while a pool refers to the node group."))
+		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, describe.DemandsRevision,
+		describe.Means("It fails while a pool refers to the node group."))
 }
 
 func (a *api) createNodeGroup(_ context.Context, p *createNodeGroupParams) (*groupAnswer, error) {

@@ -1,5 +1,5 @@
-// Package operation registers the operations of the API with their documentation, leads requests to them, compares the
-// ETags that requests name, and translates the errors of the library into problems.
+// Package operation registers the operations of the API with their documentation, leads requests to them, and translates
+// the errors of the library into problems.
 package operation
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
 
@@ -39,7 +40,7 @@ func NewAPI(s *store.Store, l *slog.Logger, info *huma.Info, servers []*huma.Ser
 	}
 	// Clients newer than the server may send fields that it does not know.
 	config.AllowAdditionalPropertiesByDefault = true
-	documentProblems(config.Components)
+	describe.Problems(config.Components)
 	return huma.NewAPI(config, newRouter())
 }
 
@@ -82,7 +83,7 @@ func Question[I, O any](api huma.API, o Operation, path string, handler func(con
 ) {
 	op := o.at(http.MethodPost, path)
 	access.Permit(access.Client, access.Edge)(&op)
-	takesBody(&op)
+	describe.Body(&op)
 	register(api, op, handler, edits)
 }
 
@@ -94,25 +95,15 @@ func Write[I, T any](api huma.API, o Operation, method, path string, statuses []
 	op := o.at(method, path)
 	access.Permit(access.Client)(&op)
 	op.DefaultStatus = statuses[0]
-	Refuses(http.StatusConflict)(&op)
+	describe.Refuses(http.StatusConflict)(&op)
 	// The library takes the body of a request from the field with this name.
 	if _, has := reflect.TypeFor[I]().FieldByName("Body"); has {
-		takesBody(&op)
+		describe.Body(&op)
 	}
 	for _, s := range statuses {
 		op.Responses[strconv.Itoa(s)] = response(api, s, reflect.TypeFor[T]())
 	}
 	register(api, op, handler, edits)
-}
-
-// DemandsRevision documents that a write requires If-Match. With a struct tag instead, the library would respond with
-// 422 where the API responds with 428.
-func DemandsRevision(op *huma.Operation) {
-	op.Parameters = append(op.Parameters, &huma.Param{
-		Name: "If-Match", In: "header", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
-		Description: "The revision that the object must have. Without it, the response is 428.",
-	})
-	Refuses(http.StatusPreconditionRequired)(op)
 }
 
 // at returns the operation of a method on a path.
@@ -130,7 +121,7 @@ func register[I, O any](api huma.API, op huma.Operation, handler func(context.Co
 	for _, edit := range edits {
 		edit(&op)
 	}
-	fails(&op)
+	describe.Failures(&op)
 	huma.Register(api, op, handler)
 }
 
@@ -145,15 +136,4 @@ func response(api huma.API, status int, body reflect.Type) *huma.Response {
 		r.Description = "The write continues in the job named by Location."
 	}
 	return r
-}
-
-// TakesMergePatch documents the content types of a patch.
-func TakesMergePatch[T any](api huma.API) func(*huma.Operation) {
-	return func(op *huma.Operation) {
-		schemas := api.OpenAPI().Components.Schemas
-		content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[T](), true, "")}
-		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-			cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
-		}}
-	}
 }

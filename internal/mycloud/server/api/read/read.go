@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
+	"quaymaster.dev/internal/mycloud/server/api/etag"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/store"
@@ -77,10 +79,10 @@ func Object[T any](r *Reader, v View[T], p GetParams) (*operation.Found[T], erro
 		return nil, err
 	}
 	revision := v.Kind.Object(found).Revision
-	if operation.MatchesETag(p.IfNoneMatch, revision, true) {
-		return nil, operation.NotModified(revision)
+	if etag.Matches(p.IfNoneMatch, revision, true) {
+		return nil, etag.NotModified(revision)
 	}
-	return &operation.Found[T]{ETag: operation.ETagOf(revision), Body: *found}, nil
+	return &operation.Found[T]{ETag: etag.Of(revision), Body: *found}, nil
 }
 
 // Page reads a page of a collection.
@@ -90,7 +92,7 @@ func Page[T any](r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.L
 		if err != nil {
 			return nil, err
 		}
-		return &operation.Found[cloudv1.List[T]]{ETag: operation.ETagOf(l.Revision), Body: l}, nil
+		return &operation.Found[cloudv1.List[T]]{ETag: etag.Of(l.Revision), Body: l}, nil
 	}
 	keep, err := filter(v, p)
 	if err != nil {
@@ -101,8 +103,8 @@ func Page[T any](r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.L
 	err = r.Store.View(func(tx *store.Tx) error {
 		revision = tx.Revision()
 		unchanged := func(since string) bool { return v.Kind.UnchangedSince(tx, since) }
-		if p.IfNoneMatch != "" && operation.AnyETag(p.IfNoneMatch, true, unchanged) {
-			return operation.NotModified(revision)
+		if p.IfNoneMatch != "" && etag.Any(p.IfNoneMatch, true, unchanged) {
+			return etag.NotModified(revision)
 		}
 		show := func(*T) error { return nil }
 		if v.Show != nil {
@@ -123,7 +125,7 @@ func Page[T any](r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.L
 		return nil, err
 	}
 	l, err := firstPage(r.snapshots, v.Kind.Name, items, revision, p.Limit, v.PageMax)
-	return &operation.Found[cloudv1.List[T]]{ETag: operation.ETagOf(revision), Body: l}, err
+	return &operation.Found[cloudv1.List[T]]{ETag: etag.Of(revision), Body: l}, err
 }
 
 // candidates calls fn for the objects that can match the filters of a list, in the order of their ids.
@@ -203,12 +205,12 @@ func TagFilter(pairs []string) (func(map[string]string) bool, error) {
 func RegisterObject[T any](r *Reader, o operation.Operation, path string, v View[T]) {
 	operation.Read(r.API, o, path, func(_ context.Context, p *GetParams) (*operation.Found[T], error) {
 		return Object(r, v, *p)
-	}, operation.Conditional)
+	}, describe.Conditional)
 }
 
 // RegisterList adds the read of a collection.
 func RegisterList[T any](r *Reader, o operation.Operation, path string, v View[T], edits ...func(*huma.Operation)) {
 	operation.Read(r.API, o, path, func(_ context.Context, p *ListParams) (*operation.Found[cloudv1.List[T]], error) {
 		return Page(r, v, *p)
-	}, append(edits, operation.Conditional, operation.Expires)...)
+	}, append(edits, describe.Conditional, describe.Expires)...)
 }

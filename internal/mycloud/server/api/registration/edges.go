@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
@@ -84,20 +85,20 @@ func (a *Edges) Register() {
 	read.RegisterObject(a.read, operation.New("get-edge", tag, "An edge"), path+"/{id}", a.View())
 	operation.Write(a.read.API, operation.New("register-edge", tag, "Registers an edge"),
 		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, access.Permit(access.Edge, access.Registration),
-		operation.Means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
+		describe.Means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
 	operation.Question(a.read.API, operation.New("heartbeat-edge", tag, "Reports the state of an edge"),
 		path+"/{id}:heartbeat", a.heartbeat, access.Permit(access.Edge),
-		operation.Means("An edge sends it at the interval of the response, and at once when it has applied something."),
+		describe.Means("An edge sends it at the interval of the response, and at once when it has applied something."),
 		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
 			op.MaxBodyBytes, op.SkipValidateBody = heartbeatMax, true
 		})
 	operation.Write(a.read.API, operation.New("patch-edge", tag, "Begins or ends a drain"),
-		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, operation.TakesMergePatch[cloudv1.EdgePatch](a.read.API),
-		operation.Means("A draining edge carries the traffic that still arrives, until it leaves."))
+		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, describe.TakesMergePatch[cloudv1.EdgePatch](a.read.API),
+		describe.Means("A draining edge carries the traffic that still arrives, until it leaves."))
 	operation.Write(a.read.API, operation.New("delete-edge", tag, "Deletes an edge"),
 		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteEdge,
-		operation.Means("An edge that still runs registers again."))
+		describe.Means("An edge that still runs registers again."))
 }
 
 // View defines how edges are read.

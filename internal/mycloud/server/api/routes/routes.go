@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
@@ -46,10 +47,10 @@ func Register(r *read.Reader, w *write.Writer) {
 	read.RegisterList(r, operation.New("list-route-tables", tag, "Route tables"), path, tables)
 	read.RegisterObject(r, operation.New("get-route-table", tag, "A route table"), path+"/{id}", tables)
 	operation.Read(r.API, operation.New("list-routes", tag, "Routes of a table"), path+"/{id}/routes", a.listRoutes,
-		operation.Conditional, operation.Expires)
+		describe.Conditional, describe.Expires)
 	operation.Write(r.API, operation.New("batch-routes", tag, "Changes many routes of a table"),
 		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes,
-		operation.Means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
+		describe.Means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
 }
 
 func (a *api) listRoutes(_ context.Context, p *listRoutesParams) (*operation.Found[cloudv1.List[cloudv1.Route]], error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
@@ -52,7 +53,7 @@ func RegisterChanges(r *read.Reader, feeds map[string]Feed) {
 	operation.Read(r.API, o, "/v1/changes",
 		func(ctx context.Context, p *changesParams) (*operation.Plain[cloudv1.Changes], error) {
 			return waitForChanges(ctx, r.Store, feeds, p)
-		}, operation.Expires, operation.Means("With wait, the response is held until there is a change or the time is over."))
+		}, describe.Expires, describe.Means("With wait, the response is held until there is a change or the time is over."))
 }
 
 // waitForChanges responds when there is a change or the client's wait is over.

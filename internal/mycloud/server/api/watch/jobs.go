@@ -5,6 +5,8 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/describe"
+	"quaymaster.dev/internal/mycloud/server/api/etag"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/api/read"
 	"quaymaster.dev/internal/mycloud/server/store"
@@ -24,7 +26,7 @@ func RegisterJobs(r *read.Reader, jobs read.View[cloudv1.Job]) {
 	operation.Read(r.API, operation.New("get-job", "jobs", "A job"), "/v1/jobs/{id}",
 		func(ctx context.Context, p *getJobParams) (*operation.Found[cloudv1.Job], error) {
 			return waitForJob(ctx, r, jobs, p)
-		}, operation.Conditional)
+		}, describe.Conditional)
 }
 
 // Jobs defines how jobs are read, which take a time besides that which edges need.
@@ -50,8 +52,8 @@ func waitForJob(
 	if err != nil {
 		return nil, err
 	}
-	if operation.MatchesETag(p.IfNoneMatch, j.Body.Revision, true) {
-		return nil, operation.NotModified(j.Body.Revision)
+	if etag.Matches(p.IfNoneMatch, j.Body.Revision, true) {
+		return nil, etag.NotModified(j.Body.Revision)
 	}
 	return j, nil
 }

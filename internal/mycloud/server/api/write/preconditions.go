@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/etag"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
-	"quaymaster.dev/internal/mycloud/server/api/operation"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
 
@@ -35,7 +35,7 @@ func (p Params) Check(kind string, o *cloudv1.Object) error {
 	if err := p.CheckTags(kind, o); err != nil {
 		return err
 	}
-	if p.IfMatch == "" || operation.MatchesETag(p.IfMatch, o.Revision, false) {
+	if p.IfMatch == "" || etag.Matches(p.IfMatch, o.Revision, false) {
 		return nil
 	}
 	return failure.New(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/etag"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/fence"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -34,7 +35,7 @@ func New(s *store.Store, quotas map[string]int) *Writer { return &Writer{store: 
 func Done[T any](status int, k store.Kind[T], v *T) *operation.Answer[T] {
 	a := &operation.Answer[T]{Status: status, Body: *v}
 	if r := k.Object(v).Revision; r != "" {
-		a.ETag = operation.ETagOf(r)
+		a.ETag = etag.Of(r)
 	}
 	return a
 }

@@ -1,8 +1,8 @@
-package operation
+package etag
 
 import "testing"
 
-func TestMatchesETag(t *testing.T) {
+func TestMatches(t *testing.T) {
 	tests := map[string]struct {
 		header string
 		weak   bool
@@ -19,8 +19,8 @@ func TestMatchesETag(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := MatchesETag(test.header, "7", test.weak); got != test.want {
-				t.Errorf("MatchesETag(%s) = %t", test.header, got)
+			if got := Matches(test.header, "7", test.weak); got != test.want {
+				t.Errorf("Matches(%s) = %t", test.header, got)
 			}
 		})
 	}

@@ -1,4 +1,6 @@
-package operation
+// Package describe completes the descriptions of operations in the API's document: what they respond with besides the
+// object, what they take, and what they demand.
+package describe
 
 import (
 	"net/http"
@@ -31,8 +33,8 @@ func problemMeanings() map[int]string {
 	}
 }
 
-// documentProblems adds the responses that operations refer to.
-func documentProblems(components *huma.Components) {
+// Problems adds the responses that operations refer to.
+func Problems(components *huma.Components) {
 	components.Responses = map[string]*huma.Response{"Problem": problemResponse(components, "Any other problem.")}
 	for status, meaning := range problemMeanings() {
 		components.Responses[responseName(status)] = problemResponse(components, meaning)
@@ -82,14 +84,14 @@ func Means(text string) func(*huma.Operation) {
 // bodyMax limits the size of the bodies of requests.
 const bodyMax = 8 << 20
 
-// takesBody documents the problems of a body and limits its size.
-func takesBody(op *huma.Operation) {
+// Body documents the problems of a body and limits its size.
+func Body(op *huma.Operation) {
 	op.MaxBodyBytes = bodyMax
 	Refuses(http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)(op)
 }
 
-// fails documents the problems that every operation can respond with.
-func fails(op *huma.Operation) {
+// Failures documents the problems that every operation can respond with.
+func Failures(op *huma.Operation) {
 	Refuses(
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable,
@@ -100,4 +102,25 @@ func fails(op *huma.Operation) {
 		Refuses(http.StatusNotFound)(op)
 	}
 	op.Responses["default"] = responseRef("Problem")
+}
+
+// DemandsRevision documents that a write requires If-Match. With a struct tag instead, the library would respond with
+// 422 where the API responds with 428.
+func DemandsRevision(op *huma.Operation) {
+	op.Parameters = append(op.Parameters, &huma.Param{
+		Name: "If-Match", In: "header", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+		Description: "The revision that the object must have. Without it, the response is 428.",
+	})
+	Refuses(http.StatusPreconditionRequired)(op)
+}
+
+// TakesMergePatch documents the content types of a patch.
+func TakesMergePatch[T any](api huma.API) func(*huma.Operation) {
+	return func(op *huma.Operation) {
+		schemas := api.OpenAPI().Components.Schemas
+		content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[T](), true, "")}
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
+			cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
+		}}
+	}
 }
