@@ -140,7 +140,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return err
 	}
 	if o.output == outputTable {
-		fmt.Fprintln(stderr, report.Summary(found.Results, found.Checked))
+		fmt.Fprintln(stderr, report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}}))
 	}
 	if unrecorded != nil {
 		return command.Exit(command.ExitUsage, fmt.Errorf("record an Event: %w", unrecorded))

@@ -23,6 +23,7 @@ type lintOptions struct {
 
 	files, policies, catalogs []string
 	recursive, defaults       bool
+	allowEmpty                bool
 	output, colour, namespace string
 }
 
@@ -37,9 +38,10 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint [-R] [-f FILE|DIRECTORY|-]... [FILE|DIRECTORY|-]...",
 		Short: "Validate manifests as admission would, without a cluster",
 		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a\n" +
-			"cluster. Use - for standard input. Objects of other kinds are ignored.\n\n" +
-			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
-			"read, in which case everything else was still validated.",
+			"cluster, and the policies. Use - for standard input. The summary counts what was not checked:\n" +
+			"objects of other kinds, and Services of other types.\n\n" +
+			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, the input contains no object,\n" +
+			"or something could not be read, in which case everything else was still validated.",
 		Example: "  quayctl lint service.yaml\n" +
 			"  quayctl lint -R -f manifests/ --policy=policies.yaml --defaults\n" +
 			"  helm template shop ./chart | quayctl lint -f -\n" +
@@ -63,8 +65,9 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&o.files, "filename", "f", nil,
 		"`file` or directory with manifests, or - for standard input; can be repeated")
 	fs.BoolVarP(&o.recursive, "recursive", "R", false, "process subdirectories, except hidden ones")
+	fs.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input contains no object")
 	fs.StringArrayVar(&o.policies, "policy", nil,
-		"`file` or directory with policies to validate and apply, and with their Namespaces; can be repeated")
+		"`file` or directory with more policies to validate and apply, and with their Namespaces; can be repeated")
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
@@ -86,32 +89,76 @@ func (o *lintOptions) validate() error {
 }
 
 func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
-	files, unreadable := o.read(o.files, stdin, stderr)
-	policyFiles, worse := o.read(o.policies, stdin, stderr)
-	namespaces := lint.Namespaces(objects(slices.Concat(files, policyFiles)))
+	files, problems := o.read(o.files, stdin)
+	policyFiles, more := o.readPolicies(files, stdin)
+	problems = append(problems, more...)
+	all := objects(slices.Concat(files, policyFiles))
+	namespaces := lint.Namespaces(all)
 	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
-	policies, results := linter.Policies(objects(policyFiles), namespaces)
-	services := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
+	policies, results := linter.Policies(all, namespaces)
+	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass, Policies: policies, Namespaces: namespaces,
 	}))
-	results = append(results, services...)
-	if err := o.show(stdout, stderr, results); err != nil {
-		return err
+	for _, r := range results {
+		counts.Check(r.Object.Kind, 1)
 	}
-	return verdict(results, unreadable || worse)
-}
-
-// read reads files and directories, and prints what cannot be read to stderr.
-func (o *lintOptions) read(paths []string, stdin io.Reader, stderr io.Writer) (files []manifest.File, unreadable bool) {
-	names, problems := manifest.Names(paths, o.recursive)
-	files = manifest.Read(names, stdin, lint.Wanted)
-	for _, f := range files {
-		problems = append(problems, f.Problems...)
+	results = append(results, services...)
+	counts.Unreadable = len(problems)
+	if len(problems) == 0 && len(results) == 0 && counts.Empty() && !(o.allowEmpty && counts.Unknown == 0) {
+		problems = append(problems, o.empty())
 	}
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
 	}
-	return files, len(problems) > 0
+	if err := o.show(stdout, stderr, results, counts); err != nil {
+		return err
+	}
+	return verdict(results, len(problems) > 0)
+}
+
+// empty returns the problem that the input contains no object, as that of a pipe whose first command has failed.
+func (o *lintOptions) empty() manifest.Problem {
+	input := slices.Concat(o.files, o.policies)
+	remedy := "check what wrote it"
+	if slices.Contains(input, manifest.Stdin) {
+		remedy = "check that the command before the pipe has not failed (set -o pipefail)"
+	}
+	return manifest.Problem{
+		File: strings.Join(input, ", "), Message: "contains no object; " + remedy + ", or allow that with --allow-empty",
+	}
+}
+
+// read reads files and directories, and returns what cannot be read.
+func (o *lintOptions) read(paths []string, stdin io.Reader) ([]manifest.File, []manifest.Problem) {
+	names, problems := manifest.Names(paths, o.recursive)
+	files := manifest.Read(names, stdin, lint.Wanted)
+	for _, f := range files {
+		problems = append(problems, f.Problems...)
+	}
+	return files, problems
+}
+
+// readPolicies reads the files of --policy that are not among the others. Each path must contain a policy, or a
+// Namespace for those of others.
+func (o *lintOptions) readPolicies(
+	others []manifest.File, stdin io.Reader,
+) (all []manifest.File, problems []manifest.Problem) {
+	for _, path := range o.policies {
+		files, unreadable := o.read([]string{path}, stdin)
+		problems = append(problems, unreadable...)
+		if len(unreadable) == 0 && !slices.ContainsFunc(objects(files), lint.Governs) {
+			problems = append(problems, manifest.Problem{
+				File: path, Message: "contains no policy; name a file with a LoadBalancerPolicy or ClusterLoadBalancerPolicy",
+			})
+		}
+		for _, f := range files {
+			same := func(other manifest.File) bool { return other.Name == f.Name }
+			if !slices.ContainsFunc(others, same) && !slices.ContainsFunc(all, same) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all, problems
 }
 
 func objects(files []manifest.File) []*manifest.Object {
@@ -122,7 +169,7 @@ func objects(files []manifest.File) []*manifest.Object {
 	return all
 }
 
-func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result) error {
+func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, counts report.Counts) error {
 	var err error
 	if o.output == outputText {
 		err = report.Text(stdout, results, o.inColour(stdout))
@@ -130,7 +177,7 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result) er
 		err = show(stdout, o.output, results)
 	}
 	if err == nil && (o.output == outputText || o.output == outputGitHub) {
-		fmt.Fprintln(stderr, report.Summary(results, len(results)))
+		fmt.Fprintln(stderr, report.Summary(results, counts))
 	}
 	return err
 }

@@ -37,7 +37,8 @@ func golden(t *testing.T, file, got string) {
 
 // All output formats show the same findings.
 func TestLintOutputs(t *testing.T) {
-	const summary = "7 errors and 3 warnings in 3 of 5 objects\n"
+	const summary = "7 errors and 3 warnings in 3 of 5 objects (3 Services, 1 ClusterLoadBalancerPolicy, " +
+		"1 LoadBalancerPolicy); skipped 1 Deployment, 1 Namespace, 1 other Service\n"
 	for file, tc := range map[string]struct {
 		args   []string
 		stderr string
@@ -66,6 +67,7 @@ func TestLintExitCodes(t *testing.T) {
 		warned  = "../../../test/corpus/valid/load-balancer-ip.yaml"
 		bad     = "../../../test/corpus/invalid/maxqps-empty.yaml"
 		missing = "missing.yaml: stat: no such file or directory\n"
+		unread  = "; 1 part of the input could not be read\n"
 	)
 	for name, tc := range map[string]struct {
 		args   []string
@@ -77,9 +79,9 @@ func TestLintExitCodes(t *testing.T) {
 		"an error": {
 			[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n",
 		},
-		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service\n"},
-		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
-		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
+		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service" + unread},
+		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
+		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
 		"no manifest in JSON": {[]string{"-o", "json", "missing.yaml"}, 2, missing},
 		"no input": {
 			nil, 2, "quayctl lint: no input: name files, directories, or - for standard input; see \"quayctl lint " +

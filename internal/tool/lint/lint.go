@@ -4,14 +4,16 @@ package lint
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -24,18 +26,6 @@ const (
 	idManifest = "manifest-invalid"
 )
 
-// Wanted reports whether the linter uses manifests of a kind.
-func Wanted(apiVersion, kind string) bool {
-	switch kind {
-	case kindService, kindNamespace:
-		// Other API groups also have kinds of these names.
-		return apiVersion == "v1" || apiVersion == ""
-	case v1alpha1.KindLoadBalancerPolicy, v1alpha1.KindClusterLoadBalancerPolicy:
-		return apiVersion == v1alpha1.GroupVersion().String()
-	}
-	return false
-}
-
 // Linter validates manifests.
 type Linter struct {
 	// Namespace is the namespace of objects without one; if empty, default.
@@ -45,41 +35,92 @@ type Linter struct {
 }
 
 // Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the
-// files.
-func (l *Linter) Files(files []manifest.File, reviewer *Reviewer) []report.Result {
+// files. Objects whose kind is missing or wrong have results, too.
+func (l *Linter) Files(files []manifest.File, reviewer *Reviewer) ([]report.Result, report.Counts) {
 	results := make([][]report.Result, len(files))
+	counts := make([]report.Counts, len(files))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, f := range files {
 		group.Go(func() error {
-			results[i] = l.services(f.Objects, reviewer)
+			counts[i].Skip(f.Skipped)
+			results[i] = l.objects(f.Objects, reviewer, &counts[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // never fails
-	return slices.Concat(results...)
+	var all report.Counts
+	for _, c := range counts {
+		all.Add(c)
+	}
+	return slices.Concat(results...), all
 }
 
-// services validates the Services of type LoadBalancer among the objects.
-func (l *Linter) services(objects []*manifest.Object, reviewer *Reviewer) []report.Result {
+// objects validates the Services of type LoadBalancer among the objects, and counts all but policies.
+func (l *Linter) objects(objects []*manifest.Object, reviewer *Reviewer, counts *report.Counts) []report.Result {
 	var results []report.Result
 	for _, o := range objects {
-		if o.Kind != kindService {
-			continue
+		switch {
+		case !used(o.APIVersion, o.Kind):
+			counts.Unknown++
+			if m, wrong := wrongKind(o); wrong {
+				meta, _ := manifest.Decode[metav1.PartialObjectMetadata](o)
+				name := report.Object{Kind: o.Kind, Namespace: meta.Namespace, Name: meta.Name}
+				results = append(results, result(o, name, nil, []manifest.Mistake{m}))
+			}
+		case o.Kind == kindService:
+			if r, ok := l.service(o, reviewer); ok {
+				results = append(results, r)
+				counts.Check(kindService, 1)
+			} else {
+				counts.Skip(map[string]int{"other " + kindService: 1})
+			}
+		case o.Kind == kindNamespace:
+			counts.Skip(map[string]int{kindNamespace: 1})
 		}
-		svc, mistakes := manifest.Decode[corev1.Service](o)
-		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			continue
-		}
-		name := report.Object{Kind: o.Kind, Namespace: svc.Namespace, Name: svc.Name}
-		svc.Namespace = l.namespace(svc.Namespace)
-		r := result(o, name, reviewer.Findings(svc), mistakes)
-		if l.ShowDefaults {
-			r.Defaults = reviewer.Defaults(svc)
-		}
-		results = append(results, r)
 	}
 	return results
+}
+
+// service validates a Service. ok is false if its type is valid and not LoadBalancer.
+func (l *Linter) service(o *manifest.Object, reviewer *Reviewer) (r report.Result, ok bool) {
+	svc, mistakes := manifest.Decode[corev1.Service](o)
+	wrong, found := wrongType(o, svc)
+	if found {
+		mistakes = append(mistakes, wrong)
+	}
+	loadBalancer := svc.Spec.Type == corev1.ServiceTypeLoadBalancer
+	if !loadBalancer && !found {
+		return r, false
+	}
+	name := report.Object{Kind: o.Kind, Namespace: svc.Namespace, Name: svc.Name}
+	svc.Namespace = l.namespace(svc.Namespace)
+	r = result(o, name, reviewer.Findings(svc), mistakes)
+	if l.ShowDefaults && loadBalancer {
+		r.Defaults = reviewer.Defaults(svc)
+	}
+	return r, true
+}
+
+// wrongType returns the mistake in the type of a Service, and corrects it if LoadBalancer was obviously meant.
+func wrongType(o *manifest.Object, svc *corev1.Service) (manifest.Mistake, bool) {
+	types := []string{
+		string(corev1.ServiceTypeClusterIP), string(corev1.ServiceTypeNodePort), string(corev1.ServiceTypeLoadBalancer),
+		string(corev1.ServiceTypeExternalName),
+	}
+	given := string(svc.Spec.Type)
+	if given == "" || slices.Contains(types, given) {
+		return manifest.Mistake{}, false
+	}
+	const path = "spec.type"
+	m := manifest.Mistake{
+		Path: path, Value: given, Message: "must be one of " + strings.Join(types, ", "), Remedy: "correct the type", Place: o.Find(path),
+	}
+	if nearest, near := annotation.Suggest(given, types); near {
+		m.Remedy = fmt.Sprintf("did you mean %q?", nearest)
+		svc.Spec.Type = corev1.ServiceType(nearest)
+	}
+	return m, true
 }
 
 func (l *Linter) namespace(named string) string {
@@ -94,8 +135,8 @@ func result(
 	for i := range r.Findings {
 		r.Findings[i] = place(r.Findings[i], o.Find(r.Findings[i].Path))
 	}
-	if o.APIVersion == "" {
-		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be set to v1", Remedy: "add it",
+	if o.APIVersion == "" && used(o.APIVersion, o.Kind) {
+		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be set to " + apiVersions[o.Kind], Remedy: "add it",
 			Place: o.Find("apiVersion")})
 	}
 	for _, m := range mistakes {

@@ -18,7 +18,8 @@ func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 	policies, _ := linter.Policies(f.Objects, namespaces)
 	reviewer := lint.NewReviewer(lint.ReviewerOptions{Policies: policies, Namespaces: namespaces})
 	ids := map[string]string{}
-	for _, r := range linter.Files([]manifest.File{f}, reviewer) {
+	results, _ := linter.Files([]manifest.File{f}, reviewer)
+	for _, r := range results {
 		var all []string
 		for _, f := range r.Findings {
 			all = append(all, f.ID)

@@ -21,11 +21,14 @@ type given struct {
 	mistakes []manifest.Mistake
 }
 
+// Governs reports whether an object is a policy, or a Namespace, which policies may select.
+func Governs(o *manifest.Object) bool { return o.Kind != kindService && used(o.APIVersion, o.Kind) }
+
 // Namespaces returns the labels of the Namespaces among the objects, by name.
 func Namespaces(objects []*manifest.Object) map[string]map[string]string {
 	namespaces := map[string]map[string]string{}
 	for _, o := range objects {
-		if o.Kind == kindNamespace {
+		if o.Kind == kindNamespace && used(o.APIVersion, o.Kind) {
 			namespace, _ := manifest.Decode[corev1.Namespace](o)
 			namespaces[namespace.Name] = Labels(map[string]map[string]string{namespace.Name: namespace.Labels},
 				namespace.Name)
@@ -60,6 +63,9 @@ func (l *Linter) Policies(
 
 func (l *Linter) compile(o *manifest.Object) (given, bool) {
 	g := given{object: o}
+	if !used(o.APIVersion, o.Kind) {
+		return g, false
+	}
 	switch o.Kind {
 	case v1alpha1.KindLoadBalancerPolicy:
 		p, mistakes := manifest.Decode[v1alpha1.LoadBalancerPolicy](o)

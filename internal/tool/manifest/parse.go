@@ -19,6 +19,8 @@ type File struct {
 	Name string
 	// Objects holds the wanted objects in their order, including the items of Lists.
 	Objects []*Object
+	// Skipped counts the other objects by kind.
+	Skipped map[string]int
 	// Problems holds the reasons why the file, or documents of it, could not be read.
 	Problems []Problem
 }
@@ -54,10 +56,10 @@ type Object struct {
 // source is the text of a file, by lines.
 type source struct{ lines [][]byte }
 
-// Parse parses the documents of a file that contain objects of wanted kinds. Documents of other kinds are ignored. A
-// document that cannot be parsed is a problem, because its kind is unknown.
+// Parse parses the documents of a file that contain objects of wanted kinds, and counts the others. A document that
+// cannot be parsed, or is no object, is a problem, because its kind is unknown.
 func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) File {
-	f := File{Name: name}
+	f := File{Name: name, Skipped: map[string]int{}}
 	src := &source{lines: bytes.Split(data, []byte("\n"))}
 	for _, d := range split(data) {
 		if d.blank() {
@@ -69,7 +71,14 @@ func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) 
 			continue
 		}
 		top := &Object{File: name, node: content(&root), source: src, above: d.above}
+		if top.node.Kind != yamlnode.MappingNode {
+			f.Problems = append(f.Problems, Problem{
+				File: name, Line: top.node.Line + d.above, Message: "must be an object with apiVersion and kind; correct or remove the text",
+			})
+			continue
+		}
 		if top.identify("", ""); !isList(top.node, top.Kind) && !wanted(top.APIVersion, top.Kind) {
+			f.Skipped[top.Kind]++
 			continue
 		}
 		var err error
@@ -77,7 +86,7 @@ func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) 
 			f.Problems = append(f.Problems, d.problem(name, err))
 			continue
 		}
-		f.Objects = append(f.Objects, top.flatten(wanted)...)
+		f.Objects = append(f.Objects, top.flatten(wanted, f.Skipped)...)
 	}
 	return f
 }
@@ -93,12 +102,16 @@ func (d document) decode() (json.RawMessage, error) {
 // lineOf matches the line in an error of the decoder.
 var lineOf = regexp.MustCompile(`line (\d+): `)
 
+// valueInError matches what the library prints of a map that is used as a key, as most templates are.
+var valueInError = regexp.MustCompile(`(invalid map key): .*`)
+
 // countsFromZero matches the errors in which the library reports the index of the line instead of its number.
 var countsFromZero = regexp.MustCompile(`^did not find expected ('|<|key$|node content$)`)
 
 func (d document) problem(name string, err error) Problem {
 	p := Problem{File: name, Line: d.above + 1}
 	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
+	text = valueInError.ReplaceAllString(text, "$1")
 	if found := lineOf.FindStringSubmatchIndex(text); found != nil {
 		if line, err := strconv.Atoi(text[found[2]:found[3]]); err == nil {
 			p.Line = d.above + line
@@ -127,17 +140,24 @@ func (o *Object) identify(apiVersion, kind string) {
 	o.Line = o.node.Line + o.above
 }
 
+// Has reports whether the object has a field at the top.
+func (o *Object) Has(field string) bool {
+	_, value := child(o.node, field)
+	return value != nil
+}
+
 func isList(node *yamlnode.Node, kind string) bool {
 	_, items := direct(node, "items")
 	return strings.HasSuffix(kind, "List") && items != nil && items.Kind == yamlnode.SequenceNode
 }
 
-// flatten returns the object itself if it is wanted, or the wanted items of a List.
-func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
+// flatten returns the object itself if it is wanted, or the wanted items of a List. It counts the others by kind.
+func (o *Object) flatten(wanted func(apiVersion, kind string) bool, skipped map[string]int) []*Object {
 	if !isList(o.node, o.Kind) {
 		if wanted(o.APIVersion, o.Kind) {
 			return []*Object{o}
 		}
+		skipped[o.Kind]++
 		return nil
 	}
 	_, items := direct(o.node, "items")
@@ -156,7 +176,7 @@ func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
 		item := &Object{File: o.File, node: content(items.Content[i]), data: list.Items[i], source: o.source,
 			above: o.above}
 		item.identify(apiVersion, kind)
-		objects = append(objects, item.flatten(wanted)...)
+		objects = append(objects, item.flatten(wanted, skipped)...)
 	}
 	return objects
 }

@@ -66,7 +66,13 @@ func TestParse(t *testing.T) {
 		},
 		"other kinds": {
 			text: "apiVersion: apps/v1\nkind: Deployment\n---\n" +
-				"kind: Service\napiVersion: serving.knative.dev/v1\n---\n[a, b]\n---\ntext\n",
+				"kind: Service\napiVersion: serving.knative.dev/v1\n",
+		},
+		"no objects": {
+			text: "[a, b]\n---\ntext\n", problems: []string{
+				"f:1: must be an object with apiVersion and kind; correct or remove the text",
+				"f:3: must be an object with apiVersion and kind; correct or remove the text",
+			},
 		},
 		"List": {
 			text: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a}\n" +
@@ -94,8 +100,7 @@ func TestParse(t *testing.T) {
 		},
 		"a template that parses": {
 			text: a + "spec: {{ .x }}\n",
-			problems: []string{"f:1: must be valid YAML or JSON: invalid map key: map[interface {}]interface " +
-				"{}{\".x\":interface {}(nil)}" + template},
+			problems: []string{"f:1: must be valid YAML or JSON: invalid map key" + template},
 		},
 		"self-reference": {
 			text:     "apiVersion: v1\nkind: Service\nx: &a {<<: *a}\n",

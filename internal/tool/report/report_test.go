@@ -181,18 +181,29 @@ func TestSummary(t *testing.T) {
 		return report.Result{Object: report.Object{Kind: "Service"}, Findings: findings}
 	}
 	bad, doubtful := found("x", finding.Error), found("x", finding.Warning)
-	if got, want := report.Summary([]report.Result{service(bad)}, 9), "1 error in 1 of 9 objects"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for want, results := range map[string][]report.Result{
-		"no problems in 0 Services":                nil,
-		"no problems in 1 Service":                 {service()},
-		"1 warning in 1 of 2 Services":             {service(), service(doubtful)},
-		"2 errors in 2 of 2 Services":              {service(bad), service(bad)},
-		"2 errors and 1 warning in 1 of 1 Service": {service(bad, bad, doubtful)},
-		"1 error in 1 of 2 objects":                {service(bad), {Object: report.Object{Kind: "LoadBalancerPolicy"}}},
+	services := func(n int) report.Counts { return report.Counts{Checked: map[string]int{"Service": n}} }
+	with := func(c report.Counts, more report.Counts) report.Counts { c.Add(more); return c }
+	wrong := report.Result{Object: report.Object{Kind: "service"}, Findings: []report.Finding{bad}}
+	for want, tc := range map[string]struct {
+		results []report.Result
+		counts  report.Counts
+	}{
+		"nothing to check":                         {},
+		"no problems in 1 Service":                 {counts: services(1)},
+		"1 warning in 1 of 2 Services":             {[]report.Result{service(), service(doubtful)}, services(2)},
+		"2 errors in 2 of 2 Services":              {[]report.Result{service(bad), service(bad)}, services(2)},
+		"2 errors and 1 warning in 1 of 1 Service": {[]report.Result{service(bad, bad, doubtful)}, services(1)},
+		"1 error in 1 of 3 objects (2 Services, 1 LoadBalancerPolicy)": {
+			[]report.Result{service(bad)}, with(services(2), report.Counts{Checked: map[string]int{"LoadBalancerPolicy": 1}}),
+		},
+		"nothing to check; skipped 2 NetworkPolicies, 2 other Services, 1 Ingress": {
+			counts: report.Counts{Skipped: map[string]int{"Ingress": 1, "NetworkPolicy": 2, "other Service": 2}},
+		},
+		"1 error in 1 of 2 objects; 2 documents of unknown kind; 1 part of the input could not be read": {
+			[]report.Result{wrong}, with(services(1), report.Counts{Unknown: 2, Unreadable: 1}),
+		},
 	} {
-		if got := report.Summary(results, len(results)); got != want {
+		if got := report.Summary(tc.results, tc.counts); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

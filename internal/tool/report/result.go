@@ -90,14 +90,17 @@ func (f Finding) text() string {
 	if f.Remedy != "" {
 		text += "; " + f.Remedy
 	}
-	// Control characters in a manifest must not reach the terminal.
-	text = strings.Map(func(r rune) rune {
+	return strings.Join(strings.Fields(printable(text)), " ")
+}
+
+// printable replaces control characters, which must not reach the terminal from a manifest.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, text)
-	return strings.Join(strings.Fields(text), " ")
 }
 
 func (o Object) String() string {

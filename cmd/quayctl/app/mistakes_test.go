@@ -1,0 +1,111 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	typed = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80}]}\n"
+	clean = "no problems in 1 Service"
+)
+
+// What users get wrong every day results in the field, the remedy and an exit code that no script takes for success.
+func TestMistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// files are written to the working directory.
+		files map[string]string
+		args  []string
+		code  int
+		want  []string
+	}{
+		"lint an empty file": {
+			files: map[string]string{"f.yaml": ""}, args: []string{"lint", "f.yaml"}, code: 2,
+			want: []string{"f.yaml: contains no object", "--allow-empty", "nothing to check"},
+		},
+		"lint an empty file on purpose": {
+			files: map[string]string{"f.yaml": ""}, args: []string{"lint", "--allow-empty", "f.yaml"}, code: 0,
+			want: []string{"nothing to check"},
+		},
+		"lint the empty output of a failed command": {
+			args: []string{"lint", "-"}, code: 2, want: []string{"contains no object", "set -o pipefail"},
+		},
+		"lint the error of a failed command": {
+			files: map[string]string{"f.yaml": "Error: template failed\n"}, args: []string{"lint", "--allow-empty", "f.yaml"}, code: 2,
+			want: []string{"f.yaml: contains no object", "1 document of unknown kind"},
+		},
+		"lint a text": {
+			files: map[string]string{"f.yaml": "template failed\n"}, args: []string{"lint", "f.yaml"}, code: 2,
+			want: []string{"f.yaml:1: must be an object with apiVersion and kind"},
+		},
+		"lint a missing file": {
+			args: []string{"lint", "none.yaml"}, code: 2,
+			want: []string{"none.yaml: stat: no such file", "1 part of the input could not be read"},
+		},
+		"lint a template": {
+			files: map[string]string{"f.yaml": "metadata: {name: {{ .Values.name }} }\n"}, args: []string{"lint", "f.yaml"}, code: 2,
+			want: []string{"f.yaml:1: must be valid YAML or JSON: invalid map key; this looks like a template; render it first: helm template"},
+		},
+		"lint a type in other case": {
+			files: map[string]string{"f.yaml": strings.Replace(typed, "LoadBalancer", "Loadbalancer", 1)},
+			args:  []string{"lint", "f.yaml"}, code: 1,
+			want: []string{`f.yaml:4:8: error: spec.type: must be one of`, `did you mean "LoadBalancer"?`},
+		},
+		"lint a kind in other case": {
+			files: map[string]string{"f.yaml": strings.Replace(typed, "Service", "service", 1)},
+			args:  []string{"lint", "f.yaml"}, code: 1,
+			want: []string{`f.yaml:2:1: error: kind: unknown kind; did you mean "Service"?`, "1 document of unknown kind"},
+		},
+		"lint an object without kind": {
+			files: map[string]string{"f.yaml": strings.Replace(typed, "kind: Service\n", "", 1)},
+			args:  []string{"lint", "f.yaml"}, code: 1,
+			want: []string{"f.yaml:1:1: error: kind: must be set; add it, for example kind: Service"},
+		},
+		"lint a Service of another API version": {
+			files: map[string]string{"f.yaml": strings.Replace(typed, "v1", "apps/v1", 1)},
+			args:  []string{"lint", "f.yaml"}, code: 1,
+			want: []string{"f.yaml:1:1: error: apiVersion: must be v1 for kind Service; correct it"},
+		},
+		"lint a Service of another API": {
+			files: map[string]string{"f.yaml": strings.Replace(typed, "v1", "serving.knative.dev/v1", 1)},
+			args:  []string{"lint", "f.yaml"}, code: 0, want: []string{"nothing to check; skipped 1 Service"},
+		},
+		"lint a policy of another version": {
+			files: map[string]string{"f.yaml": "apiVersion: quaymaster.dev/v1\nkind: LoadBalancerPolicy\nmetadata: {name: p}\n"},
+			args:  []string{"lint", "f.yaml"}, code: 1,
+			want: []string{"f.yaml:1:1: error: apiVersion: must be quaymaster.dev/v1alpha1 for kind LoadBalancerPolicy"},
+		},
+		"lint the values of a chart next to a Service": {
+			files: map[string]string{"values.yaml": "replicas: 3\n", "web.yaml": typed}, args: []string{"lint", "."}, code: 0,
+			want: []string{clean + "; 1 document of unknown kind"},
+		},
+		"lint only other objects": {
+			files: map[string]string{"f.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
+			args:  []string{"lint", "f.yaml"}, code: 0, want: []string{"nothing to check; skipped 1 ConfigMap"},
+		},
+		"lint with a file that contains no policy": {
+			files: map[string]string{"f.yaml": typed, "p.yaml": typed}, args: []string{"lint", "f.yaml", "--policy=p.yaml"}, code: 2,
+			want: []string{"p.yaml: contains no policy; name a file with a LoadBalancerPolicy or ClusterLoadBalancerPolicy", clean},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for name, text := range tc.files {
+				if err := os.WriteFile(filepath.Clean(name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code, stdout, stderr := run(t, tc.args...)
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(stdout+stderr, want) {
+					t.Errorf("want %q in\n%s%s", want, stdout, stderr)
+				}
+			}
+		})
+	}
+}
