@@ -25,10 +25,10 @@ func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissio
 	return req.Respond(findings), nil
 }
 
-// review validates a Service. Only load balancers have findings.
+// review validates a Service. Policies only concern load balancers.
 func (o *Options) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
-		return nil
+		return o.Reviewer.Review(oldSvc, newSvc, nil)
 	}
 	applicable, err := o.Policies.Applicable(ctx, namespace)
 	findings := o.Reviewer.Review(oldSvc, newSvc, applicable)

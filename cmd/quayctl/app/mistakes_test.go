@@ -12,6 +12,15 @@ const (
 	clean = "no problems in 1 Service"
 )
 
+// annotated returns a Service of a type with annotations.
+func annotated(kind string, keys ...string) string {
+	text := "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  annotations:\n"
+	for _, key := range keys {
+		text += "    " + key + ": round-robin\n"
+	}
+	return text + "spec: {type: " + kind + ", ports: [{port: 80}]}\n"
+}
+
 // What users get wrong every day results in the field, the remedy and an exit code that no script takes for success.
 func TestMistakes(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -84,6 +93,37 @@ func TestMistakes(t *testing.T) {
 		"lint only other objects": {
 			files: map[string]string{"f.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
 			args:  []string{"lint", "f.yaml"}, code: 0, want: []string{"nothing to check; skipped 1 ConfigMap"},
+		},
+		"lint typos before the name of a setting": {
+			files: map[string]string{"f.yaml": annotated("LoadBalancer", "service.beta.kubernetes.io/dbl-scheduler", "DLB-scheduler",
+				"service.kubernetes.io/dlb-sheduler", "service.beta.kubernetes.io/DLB-listener-maxqps.80")},
+			args: []string{"lint", "f.yaml"}, code: 1,
+			want: []string{
+				`[service.beta.kubernetes.io/dbl-scheduler]: unknown annotation; did you mean "service.beta.kubernetes.io/dlb-scheduler"?`,
+				`[DLB-scheduler]: unknown annotation; did you mean "service.beta.kubernetes.io/dlb-scheduler"?`,
+				`[service.kubernetes.io/dlb-sheduler]: unknown annotation; did you mean "service.beta.kubernetes.io/dlb-scheduler"?`,
+				`[service.beta.kubernetes.io/DLB-listener-maxqps.80]: unknown annotation; ` +
+					`did you mean "service.beta.kubernetes.io/dlb-listener-maxqps.80"?`,
+				"4 errors in 1 of 1 Service",
+			},
+		},
+		"lint unknown keys of Quaymaster": {
+			files: map[string]string{"f.yaml": annotated("LoadBalancer", "quaymaster.dev/refresh-default", "quaymaster.dev/team")},
+			args:  []string{"lint", "f.yaml"}, code: 0,
+			want: []string{
+				`[quaymaster.dev/refresh-default]: unknown annotation; did you mean "quaymaster.dev/refresh-defaults"?`,
+				"[quaymaster.dev/team]: unknown annotation of Quaymaster; remove it", "2 warnings",
+			},
+		},
+		"lint keys of a load balancer on another type": {
+			files: map[string]string{"f.yaml": annotated("ClusterIP", "service.beta.kubernetes.io/dlb-scheduler")},
+			args:  []string{"lint", "f.yaml"}, code: 0,
+			want: []string{"dlb-scheduler]: has no effect on a Service of type ClusterIP; remove it, or set spec.type to LoadBalancer"},
+		},
+		"lint keys of a load balancer of another class": {
+			files: map[string]string{"f.yaml": annotated("LoadBalancer, loadBalancerClass: example.com/x", "service.beta.kubernetes.io/dlb-scheduler")},
+			args:  []string{"lint", "f.yaml"}, code: 0,
+			want: []string{"dlb-scheduler]: has no effect with spec.loadBalancerClass example.com/x"},
 		},
 		"lint with a file that contains no policy": {
 			files: map[string]string{"f.yaml": typed, "p.yaml": typed}, args: []string{"lint", "f.yaml", "--policy=p.yaml"}, code: 2,

@@ -62,6 +62,11 @@ func TestEveryFindingHasACase(t *testing.T) {
 		}
 		delete(shown, doc.ID)
 	}
+	for _, chapter := range finding.Docs().Chapters {
+		for _, doc := range chapter.Findings {
+			delete(shown, doc.ID)
+		}
+	}
 	if len(shown) > 0 {
 		t.Errorf("the findings %v are not documented", shown)
 	}

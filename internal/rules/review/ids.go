@@ -17,6 +17,12 @@ const (
 	IDTooManyExternalIPs  = "too-many-external-ips"
 	// IDTooLarge: an object of any kind is too large to be read. The API server stores none of that size.
 	IDTooLarge = "too-large"
+	// IDUnknownKey: a Service has a key with the prefix quaymaster.dev/ that nothing reads.
+	IDUnknownKey = "unknown-quaymaster-key"
+	// IDMisspelledKey: a key is probably a typo of one of Quaymaster's own controller, but lacks its prefix.
+	IDMisspelledKey = "misspelled-key"
+	// IDOtherType: a Service that is no load balancer has keys of one.
+	IDOtherType = "other-service-type"
 	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )

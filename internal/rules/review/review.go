@@ -61,11 +61,11 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	}
 	switch {
 	case !current.LoadBalancer():
-		return nil
+		return finding.Merge(idle(set, newSvc))
 	case !old.LoadBalancer():
 		// The mutating webhook has written the defaults. If it was bypassed, catalogs validate the Service without
 		// them.
-		findings := current.Validate()
+		findings := append(current.Validate(), strays(set, newSvc)...)
 		if len(policies) > 0 {
 			broken := policy.Validate(r.Default(current, policies), policies)
 			findings = append(findings, explainUnwritten(broken, current, policies)...)
@@ -75,10 +75,11 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	if len(policies) > 0 {
 		current, old = r.Default(current, policies), r.Default(old, policies)
 	}
-	findings := append(current.Validate(), policy.Validate(current, policies)...)
+	stray := strays(set, newSvc)
+	findings := append(append(current.Validate(), policy.Validate(current, policies)...), stray...)
 	var oldFindings []finding.Finding
 	if finding.Deny(findings) {
-		oldFindings = append(old.Validate(), policy.Validate(old, policies)...)
+		oldFindings = slices.Concat(old.Validate(), policy.Validate(old, policies), strayBefore(set, oldSvc, stray))
 	}
 	return ratchet(oldSvc, newSvc, oldFindings, append(findings, current.Changes(old)...))
 }
@@ -101,12 +102,12 @@ func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admissio
 	}
 	p := set.Parse(svc)
 	if !p.LoadBalancer() {
-		return nil
+		return finding.Merge(idle(set, svc))
 	}
 	if len(policies) > 0 {
 		p = withDefaults(p, policies, admission)
 	}
-	return finding.Merge(append(p.Validate(), policy.Validate(p, policies)...))
+	return finding.Merge(slices.Concat(p.Validate(), policy.Validate(p, policies), strays(set, svc)))
 }
 
 // Rules validates a Service with its defaults only by the rules of policies. former is the previous state of the

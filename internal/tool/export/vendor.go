@@ -9,6 +9,7 @@ import (
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // check is one validation of a Service.
@@ -130,6 +131,11 @@ func (v *vendor) unknownKeys() {
 		})
 	}
 	v.portForms()
+	if v.document.Own {
+		v.unsaid = append(v.unsaid, Unsaid{
+			Catalog: v.document.Name, Finding: review.IDMisspelledKey, Field: "metadata.annotations", Why: "typos are not searched",
+		})
+	}
 	if len(v.document.SharedPrefixes) > 0 {
 		v.omit("unknown-key", "metadata.annotations",
 			"other controllers also have keys under "+strings.Join(v.document.SharedPrefixes, " and "))

@@ -82,7 +82,7 @@ func (l *Linter) objects(objects []*manifest.Object, reviewer *Reviewer, counts 
 	return results
 }
 
-// service validates a Service. ok is false if its type is valid and not LoadBalancer.
+// service validates a Service. ok is false if it is not of type LoadBalancer, and need not be.
 func (l *Linter) service(o *manifest.Object, reviewer *Reviewer) (r report.Result, ok bool) {
 	svc, mistakes := manifest.Decode[corev1.Service](o)
 	wrong, found := wrongType(o, svc)
@@ -90,12 +90,13 @@ func (l *Linter) service(o *manifest.Object, reviewer *Reviewer) (r report.Resul
 		mistakes = append(mistakes, wrong)
 	}
 	loadBalancer := svc.Spec.Type == corev1.ServiceTypeLoadBalancer
-	if !loadBalancer && !found {
-		return r, false
-	}
 	name := report.Object{Kind: o.Kind, Namespace: svc.Namespace, Name: svc.Name}
 	svc.Namespace = l.namespace(svc.Namespace)
-	r = result(o, name, reviewer.Findings(svc), mistakes)
+	findings := reviewer.Findings(svc)
+	if !loadBalancer && !found && len(findings) == 0 {
+		return r, false
+	}
+	r = result(o, name, findings, mistakes)
 	if l.ShowDefaults && loadBalancer {
 		r.Defaults = reviewer.Defaults(svc)
 	}

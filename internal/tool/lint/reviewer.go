@@ -80,7 +80,12 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	}
 	names := catalog.Detect(svc)
 	class := svc.Spec.LoadBalancerClass
-	if class != nil && *class == r.o.Class || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
+	// A key that is a typo of one of Quaymaster's own controller belongs to no catalog.
+	meant := slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), func(key string) bool {
+		_, own := review.Meant(key)
+		return own
+	})
+	if class != nil && *class == r.o.Class || meant && class == nil || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
 		names = append(names, loadbalancer.Catalog)
 	}
 	return names

@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 			problems: []string{"f:5: must be valid YAML or JSON: did not find expected node content" + template},
 		},
 		"a template that parses": {
-			text: a + "spec: {{ .x }}\n",
+			text:     a + "spec: {{ .x }}\n",
 			problems: []string{"f:1: must be valid YAML or JSON: invalid map key" + template},
 		},
 		"self-reference": {

@@ -104,7 +104,8 @@ func TestWebhookConfigurations(t *testing.T) {
 	serviceRules[0].Resources = append(serviceRules[0].Resources, "services/status")
 	wantValidating := []admissionregistrationv1.ValidatingWebhook{
 		validating("validate.service.quaymaster.dev", "/validate-service", serviceRules,
-			condition("load-balancer", balancer+"(!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)")),
+			condition("load-balancer", "(object.spec.type == 'LoadBalancer' || object.metadata.?annotations.orValue({}).exists(key, "+
+				"key.startsWith('service.beta.kubernetes.io/dlb-'))) && "+alive+" && (!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)")),
 		validating("validate.persistentvolumeclaim.quaymaster.dev", "/validate-persistentvolumeclaim",
 			rules("", "v1", "persistentvolumeclaims", namespaced, update), condition("growing", alive+" && "+grows)),
 		validating("validate.loadbalancerpolicy.quaymaster.dev", "/validate-loadbalancerpolicy",

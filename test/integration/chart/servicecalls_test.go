@@ -63,9 +63,10 @@ func serviceSteps(ctx context.Context, kube client.Client) []step {
 		{"a load balancer with a generated name is created", create(named, client.DryRunAll), both},
 
 		{"a Service is created", create(svc), none},
-		{"it is annotated", update(annotate(builder.DLB("scheduler", "source-ip"))), none},
-		{"its status is annotated", status(annotate(builder.DLB("listener-maxqps", "5"))), none},
-		{"it becomes a node port", become(corev1.ServiceTypeNodePort), none},
+		{"it is annotated", update(annotate(builder.Annotation("example.com/team", "edge"))), none},
+		{"it is annotated for a load balancer", update(annotate(builder.DLB("scheduler", "source-ip"))), validate},
+		{"its status is annotated", status(annotate(builder.DLB("listener-maxqps", "5"))), validate},
+		{"it becomes a node port", become(corev1.ServiceTypeNodePort), validate},
 		{"it becomes a load balancer", become(corev1.ServiceTypeLoadBalancer), both},
 		{"it is updated without a change", update(func() {}), validate},
 		{"it is labelled", patch(`{"metadata":{"labels":{"tier":"front"}}}`), validate},
