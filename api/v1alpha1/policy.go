@@ -24,7 +24,6 @@ type LoadBalancerPolicy struct {
 
 	// Spec holds the defaults and rules of the policy.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules)",message="must have defaults or rules"
 	Spec LoadBalancerPolicySpec `json:"spec"`
 	// Status is the observed state of the policy.
 	// +optional
@@ -62,7 +61,6 @@ type ClusterLoadBalancerPolicy struct {
 
 	// Spec holds the defaults and rules of the policy.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules) || has(self.catalogs)",message="must have defaults, rules or catalogs"
 	Spec ClusterLoadBalancerPolicySpec `json:"spec"`
 	// Status is the observed state of the policy.
 	// +optional

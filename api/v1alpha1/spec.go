@@ -15,7 +15,6 @@ type LoadBalancerPolicySpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && self[key].size() <= 1024)",message="keys must be at most 317 and values at most 1024 characters long"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('quaymaster.dev/') && !key.startsWith('kubectl.kubernetes.io/'))",message="must not contain keys with the reserved prefixes quaymaster.dev/ and kubectl.kubernetes.io/"
 	Defaults map[string]string `json:"defaults,omitempty"`
 
 	// Rules limit the annotations of Services. The rules of all policies that apply to a namespace are enforced.
@@ -61,9 +60,8 @@ type ClusterLoadBalancerPolicySpec struct {
 	LoadBalancerPolicySpec `json:",inline"`
 }
 
-// Enforcement determines what happens to a Service that breaks a rule.
-//
-// +kubebuilder:validation:Enum=Deny;Warn;Audit
+// Enforcement determines what happens to a Service that breaks a rule. Admission of policies rejects others than those
+// below; if they are stored nevertheless, they count as EnforcementDeny.
 type Enforcement string
 
 // The enforcements of policies.
@@ -79,10 +77,6 @@ const (
 // Rule limits one annotation. It applies to the effective values: those of the annotation and of its forms for single
 // ports or, if there are none, the default.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required) || (has(self.forbidden) && self.forbidden)",message="must set at least one of min, max, allowed, pattern, required or forbidden"
-// +kubebuilder:validation:XValidation:rule="!(has(self.forbidden) && self.forbidden) || !(has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required))",message="forbidden must not be combined with min, max, allowed, pattern or required"
-// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || (type(self.min) == int) == (type(self.max) == int)",message="min and max must have the same type: both integers or both durations"
-// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) != int || type(self.max) != int || int(self.min) <= int(self.max)",message="min must not be greater than max"
 // +kubebuilder:validation:XValidation:rule="(!has(self.min) || type(self.min) != int || (int(self.min) >= -2147483648 && int(self.min) <= 2147483647)) && (!has(self.max) || type(self.max) != int || (int(self.max) >= -2147483648 && int(self.max) <= 2147483647))",message="min and max must be between -2147483648 and 2147483647"
 type Rule struct {
 	// Annotation is the key, such as service.beta.kubernetes.io/dlb-listener-maxqps. The rule also applies to its forms

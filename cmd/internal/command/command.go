@@ -23,6 +23,9 @@ const (
 // usageError is an error in the command line itself.
 type usageError struct{ error }
 
+// Unwrap returns the mistake.
+func (e usageError) Unwrap() error { return e.error }
+
 // Usage marks an error as a command-line error, for which Run returns ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
@@ -34,6 +37,9 @@ type exitError struct {
 	error
 	code int
 }
+
+// Unwrap returns the reason, which may be nil.
+func (e exitError) Unwrap() error { return e.error }
 
 // Exit makes Run return code. err is nil if the command has already reported the reason.
 func Exit(code int, err error) error { return exitError{err, code} }
@@ -80,20 +86,21 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	if err == nil {
 		return 0
 	}
-	code := ExitFailure
-	if exit, ok := errors.AsType[exitError](err); ok {
-		code = exit.code
-		if exit.error == nil {
-			return code
-		}
+	exit, decided := errors.AsType[exitError](err)
+	if decided && exit.error == nil {
+		return exit.code
 	}
 	line := ran.CommandPath() + ": " + strings.Join(strings.Fields(err.Error()), " ")
+	if decided {
+		fmt.Fprintln(stderr, line)
+		return exit.code
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "%s; see %q\n", line, ran.CommandPath()+" --help")
 		return ExitUsage
 	}
 	fmt.Fprintln(stderr, line)
-	return code
+	return ExitFailure
 }
 
 // JoinLine joins errors into one line.

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
@@ -68,6 +69,11 @@ func (o *clientOptions) clientWith(token func() (string, error)) (*cloudapi.Clie
 // explain returns a problem of the cloud as one line for the user.
 func explain(err error) error {
 	var e *cloudapi.Error
+	if call, failed := errors.AsType[*url.Error](err); failed {
+		at, _ := url.Parse(call.URL)
+		return fmt.Errorf("no response of the cloud at %s: %w; start it with mycloud serve, or correct --endpoint or %s",
+			at.Host, call.Err, endpointVariable)
+	}
 	if !errors.As(err, &e) || e.Problem == nil {
 		return err
 	}

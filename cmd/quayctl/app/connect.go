@@ -2,10 +2,17 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -76,7 +83,7 @@ func (c *cluster) restConfig() (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig, --context: no usable cluster configuration: %w", err)
+		return nil, unusable(rules, err)
 	}
 	cfg.UserAgent = userAgent()
 	cfg.Timeout = callTimeout
@@ -84,6 +91,38 @@ func (c *cluster) restConfig() (*rest.Config, error) {
 	// Warnings are the webhooks' responses to the doctor's dry runs and must not be printed.
 	cfg.WarningHandler = rest.NoWarnings{}
 	return cfg, nil
+}
+
+// unusable explains why there is no configuration of a cluster.
+func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
+	variable := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	text, _, garbage := strings.Cut(err.Error(), ": couldn't get version/kind") // what follows is of Go
+	exists := func(file string) bool { _, err := os.Stat(file); return err == nil }
+	switch {
+	case garbage:
+		return fmt.Errorf("%s: must be a kubeconfig; correct the file, --kubeconfig or KUBECONFIG", text)
+	case !clientcmd.IsEmptyConfig(err):
+		return fmt.Errorf("--kubeconfig, --context: no usable cluster configuration: %w", err)
+	case variable != "" && !slices.ContainsFunc(rules.Precedence, exists):
+		return fmt.Errorf("KUBECONFIG is %s, which does not exist; correct it, or set --kubeconfig", variable)
+	}
+	return errors.New("no cluster is configured; set --kubeconfig or KUBECONFIG to a kubeconfig with a current context, or use --context")
+}
+
+// withRemedy adds to an error of the API server or of the cloud what may help, if that is known.
+func withRemedy(err error) error {
+	cloud, isCloud := errors.AsType[*cloudapi.Error](err)
+	call, isCall := errors.AsType[*url.Error](err)
+	switch {
+	case isCloud && cloud.Status == http.StatusUnauthorized:
+		return fmt.Errorf("%w; the cloud rejects the token: correct the file that tokenFile of the cloud config names", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w; the API server rejects the credentials: correct or renew those of the kubeconfig", err)
+	case isCall && strings.HasPrefix(call.URL, "http"):
+		at, _ := url.Parse(call.URL)
+		return fmt.Errorf("%w; check that %s is the right address, and that it can be reached from here", err, at.Host)
+	}
+	return err
 }
 
 func userAgent() string { return "quayctl/" + version.Version() }

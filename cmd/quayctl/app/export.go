@@ -56,7 +56,7 @@ func newExportCommand() *cobra.Command {
 	} {
 		one := &cobra.Command{
 			Use: sub.name, Short: sub.short, Long: sub.long, Args: command.NoArguments,
-			Example: "  quayctl export " + sub.name + " --catalog=" + loadbalancer.Catalog,
+			Example: "  quayctl export " + sub.name,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if problems := unknownCatalogs(o.catalogs); len(problems) > 0 {
 					return command.Usagef("%s", strings.Join(problems, "; "))

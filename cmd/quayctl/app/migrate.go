@@ -19,6 +19,7 @@ import (
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/migrate"
+	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
 
@@ -70,6 +71,12 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 	plan, claims, err := o.plan(ctx, m)
 	if err != nil {
 		return err
+	}
+	if former, recorded, err := holder.Find(ctx, m.cloud, o.from); err != nil {
+		return err
+	} else if len(plan) == 0 && recorded && former == nil {
+		return fmt.Errorf("the cloud has never had a cluster with the UID %q; set --from to the value of the tag %s of its "+
+			"load balancers", o.from, ownership.ClusterUID)
 	}
 	move := 0
 	for i := range plan {

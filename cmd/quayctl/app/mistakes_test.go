@@ -25,10 +25,10 @@ func annotated(kind string, keys ...string) string {
 func TestMistakes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// files are written to the working directory.
-		files map[string]string
-		args  []string
-		code  int
-		want  []string
+		files, env map[string]string
+		args       []string
+		code       int
+		want       []string
 	}{
 		"lint an empty file": {
 			files: map[string]string{"f.yaml": ""}, args: []string{"lint", "f.yaml"}, code: 2,
@@ -129,9 +129,54 @@ func TestMistakes(t *testing.T) {
 			files: map[string]string{"f.yaml": typed, "p.yaml": typed}, args: []string{"lint", "f.yaml", "--policy=p.yaml"}, code: 2,
 			want: []string{"p.yaml: contains no policy; name a file with a LoadBalancerPolicy or ClusterLoadBalancerPolicy", clean},
 		},
+		"lint a policy with many mistakes": {
+			files: map[string]string{"p.yaml": "apiVersion: quaymaster.dev/v1alpha1\nkind: LoadBalancerPolicy\nmetadata: {name: p}\n" +
+				"spec:\n  enforcement: deny\n  defaults: {quaymaster.dev/defaulted: x}\n  rules:\n  - annotation: example.com/none\n" +
+				"  - {annotation: example.com/both, forbidden: true, required: true}\n  - {annotation: example.com/min, min: 3, max: 2}\n" +
+				"  - {annotation: service.beta.kubernetes.io/dlb-sheduler, required: true}\n"},
+			args: []string{"lint", "p.yaml"}, code: 1,
+			want: []string{
+				`p.yaml:5:3: error: spec.enforcement: must be one of Deny, Warn, Audit; did you mean "Deny"?`,
+				"p.yaml:6:14: error: spec.defaults[quaymaster.dev/defaulted]: must not be a default",
+				"p.yaml:8:5: error: spec.rules[0]: must set at least one of", "p.yaml:9:36: error: spec.rules[1].forbidden: must not be combined",
+				"p.yaml:10:35: error: spec.rules[2].min: must not exceed max, 2; swap the two",
+				`spec.rules[3].annotation: unknown annotation of mycloud; did you mean "service.beta.kubernetes.io/dlb-scheduler"?`,
+				"6 errors in 1 of 1 LoadBalancerPolicy",
+			},
+		},
+		"name a missing kubeconfig": {
+			env: map[string]string{"KUBECONFIG": "/nosuch"}, args: []string{"doctor"}, code: 1,
+			want: []string{"KUBECONFIG is /nosuch, which does not exist; correct it, or set --kubeconfig"},
+		},
+		"name a text as kubeconfig": {
+			files: map[string]string{"kc": "just text\n"}, env: map[string]string{"KUBECONFIG": "kc"}, args: []string{"plan", "--cloud-config=c"},
+			code: 1, want: []string{`error loading config file "kc": must be a kubeconfig; correct the file, --kubeconfig or KUBECONFIG`},
+		},
+		"name a kubeconfig without a cluster": {
+			files: map[string]string{"kc": "apiVersion: v1\nkind: Config\n"}, env: map[string]string{"KUBECONFIG": "kc"}, args: []string{"audit"},
+			code: 2, want: []string{"no cluster is configured; set --kubeconfig or KUBECONFIG"},
+		},
+		"migrate without the other cluster": {
+			args: []string{"migrate", "--cloud-config=c"}, code: 2, want: []string{"--from is required", "quaymaster.dev/cluster-uid"},
+		},
+		"resume until a time in the past": {
+			args: []string{"resume", "routes", "--until=2020-01-02T15:04:05Z"}, code: 2,
+			want: []string{`--until must be in the future; got "2020-01-02T15:04:05Z"; --for=0s ends a resumption`},
+		},
+		"explain a misspelled name": {
+			args: []string{"explain", "dlb-sheduler"}, code: 1,
+			want: []string{`no annotation or finding matches "dlb-sheduler"; did you mean "service.beta.kubernetes.io/dlb-scheduler"?`},
+		},
+		"explain a key with a misspelled prefix": {
+			args: []string{"explain", "service.beta.kubernetes.io/dbl-scheduler"}, code: 1,
+			want: []string{`did you mean "service.beta.kubernetes.io/dlb-scheduler"?`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
+			for name, value := range tc.env {
+				t.Setenv(name, value)
+			}
 			for name, text := range tc.files {
 				if err := os.WriteFile(filepath.Clean(name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)

@@ -119,6 +119,8 @@ func (o *resumeOptions) validate(args []string, given func(flag string) bool) (t
 		var err error
 		if until, err = time.Parse(time.RFC3339, o.until); err != nil {
 			problems = append(problems, fmt.Sprintf("--until must be a time such as 2026-01-02T15:04:05Z; got %q", o.until))
+		} else if !until.After(o.clock.Now()) {
+			problems = append(problems, fmt.Sprintf("--until must be in the future; got %q; --for=0s ends a resumption", o.until))
 		}
 	}
 	if len(problems) > 0 {

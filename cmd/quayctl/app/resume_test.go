@@ -118,7 +118,7 @@ func TestResumeUsage(t *testing.T) {
 		"the brake must be " + list + `; got "nodes"`:                            {"nodes"},
 		"--for and --until require a brake":                                      {"--for=1h"},
 		`--for must not be negative; got "-1h0m0s"`:                              {"routes", "--for=-1h"},
-		"--for and --until must not be combined":                                 {"routes", "--for=1h", "--until=2026-01-02T15:04:05Z"},
+		"--for and --until must not be combined":                                 {"routes", "--for=1h", "--until=2999-01-02T15:04:05Z"},
 		`--until must be a time such as 2026-01-02T15:04:05Z; got "tomorrow"`:    {"routes", "--until=tomorrow"},
 		`--namespace must be a DNS label such as kube-system; got "kube_system"`: {"-n", "kube_system"},
 		"accepts one brake; got 2":                                               {"routes", "node-deletions"},

@@ -41,7 +41,18 @@ func NewCommand(calledBy string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
 	}
 	showExamples(root)
+	addRemedies(root)
 	return root
+}
+
+// addRemedies makes the errors of every command state what may help.
+func addRemedies(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return withRemedy(run(cmd, args)) }
+	}
+	for _, sub := range cmd.Commands() {
+		addRemedies(sub)
+	}
 }
 
 // showExamples gives every command an example that uses the name by which the program was called.

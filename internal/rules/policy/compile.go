@@ -33,6 +33,10 @@ const (
 	idSelectsNothing  = "policy-selects-nothing"
 	idDefaultOfOthers = "policy-default-of-others"
 	idCatalog         = "policy-catalog"
+	idIncomplete      = "policy-incomplete"
+	idEnforcement     = "policy-enforcement"
+	idSize            = "policy-size"
+	idDuplicate       = "policy-duplicate"
 )
 
 // Compile compiles a LoadBalancerPolicy or ClusterLoadBalancerPolicy and validates it. Invalid defaults are left out, and
@@ -46,11 +50,11 @@ func New(obj metav1.Object, cache *Cache) *Policy {
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
 		h.key.Kind = v1alpha1.KindLoadBalancerPolicy
-		return newPolicy(h, &p.Spec)
+		return newPolicy(h, &p.Spec, nil)
 	case *v1alpha1.ClusterLoadBalancerPolicy:
 		h.key.Kind, h.priority = v1alpha1.KindClusterLoadBalancerPolicy, p.Spec.Priority
 		h.selectNamespaces(&p.Spec)
-		return newPolicy(h, &p.Spec.LoadBalancerPolicySpec)
+		return newPolicy(h, &p.Spec.LoadBalancerPolicySpec, p.Spec.Catalogs)
 	}
 	panic(fmt.Sprintf("%T is not a policy", obj))
 }
@@ -67,7 +71,7 @@ func (h *head) selectNamespaces(s *v1alpha1.ClusterLoadBalancerPolicySpec) {
 	h.problems = c.findings
 }
 
-func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec) *Policy {
+func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec, catalogs []string) *Policy {
 	h.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
 	raw, err := json.Marshal(s)
 	h.size.bytes = len(raw)
@@ -79,6 +83,9 @@ func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec) *Policy {
 		}
 		if h.size.within(most) {
 			h.source.Store(&raw)
+			c := &compiler{findings: h.problems}
+			c.shape(h.key.Kind, s, catalogs)
+			h.problems = c.findings
 		}
 	}
 	return &Policy{head: h}
@@ -136,11 +143,7 @@ func (p *Policy) compile(quiet bool) (*Policy, []finding.Finding) {
 	for i := range s.Rules[:min(len(s.Rules), maxItems)] {
 		path, first := spec.Child("rules").Index(i), len(c.findings)
 		c.rule(&s.Rules[i], path)
-		for k := range c.findings[first:] {
-			f := &c.findings[first+k]
-			part, _, _ := strings.Cut(strings.TrimPrefix(f.Field, path.String()), "[")
-			f.Subject = s.Rules[i].Annotation + part // rules and their elements may move
-		}
+		c.subjects(first, path, s.Rules[i].Annotation)
 	}
 	keys := slices.Sorted(maps.Keys(s.Defaults))
 	for _, key := range keys[:min(len(keys), maxItems)] {
@@ -261,7 +264,12 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 			c.invalid(&r, idBound, "max", given.Max.String(), err.Error(), "correct the bound")
 		}
 	}
-	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.number > r.max.number) {
+	switch {
+	case r.min == nil || r.max == nil:
+	case r.min.duration != r.max.duration:
+		c.invalid(&r, idBound, "min", r.min.text, "must be of the type of max, "+r.max.text, "use integers or durations for both")
+		r.min = nil
+	case r.min.number > r.max.number:
 		c.invalid(&r, idBound, "min", r.min.text, "must not exceed max, "+r.max.text, "swap the two or correct one of them")
 		r.min = nil
 	}

@@ -43,7 +43,7 @@ type head struct {
 	selector labels.Selector
 	// catalogs are the catalogs that a cluster policy selects; nil if it selects none.
 	catalogs []string
-	// problems are the findings about the selector and the catalogs.
+	// problems are the findings about all but the annotations.
 	problems []finding.Finding
 	size     size
 	source   source

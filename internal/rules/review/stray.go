@@ -41,10 +41,15 @@ func own() *catalog.Catalog {
 func strays(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	var suspects []string
 	for key := range svc.Annotations {
-		if strings.HasPrefix(key, ownPrefix) {
-			continue
+		suspect := false
+		switch {
+		case strings.HasPrefix(key, ownPrefix):
+		case strings.HasPrefix(key, keyPrefix):
+			suspect = !slices.Contains(KnownKeys, key)
+		default:
+			suspect = hasOwnStem(key) && set.Owned(svc)
 		}
-		if strings.HasPrefix(key, keyPrefix) && !slices.Contains(KnownKeys, key) || hasOwnStem(key) && set.Owned(svc) {
+		if suspect {
 			suspects = append(suspects, key)
 		}
 	}

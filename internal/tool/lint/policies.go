@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,14 +73,30 @@ func (l *Linter) compile(o *manifest.Object) (given, bool) {
 		g.name, g.mistakes = report.Object{Kind: o.Kind, Namespace: p.Namespace, Name: p.Name}, mistakes
 		p.Namespace = l.namespace(p.Namespace)
 		g.policy, g.findings = policy.Compile(p)
+		g.mistakes = append(g.mistakes, emptyPatterns(o, p.Spec.Rules)...)
 	case v1alpha1.KindClusterLoadBalancerPolicy:
 		p, mistakes := manifest.Decode[v1alpha1.ClusterLoadBalancerPolicy](o)
 		g.name, g.mistakes = report.Object{Kind: o.Kind, Name: p.Name}, mistakes
 		g.policy, g.findings = policy.Compile(p)
+		g.mistakes = append(g.mistakes, emptyPatterns(o, p.Spec.Rules)...)
 	default:
 		return g, false
 	}
 	return g, true
+}
+
+// emptyPatterns reports patterns that are set to the empty string, which only the source shows.
+func emptyPatterns(o *manifest.Object, rules []v1alpha1.Rule) []manifest.Mistake {
+	var mistakes []manifest.Mistake
+	for i, r := range rules {
+		path := fmt.Sprintf("spec.rules[%d].pattern", i)
+		if r.Pattern == "" && o.Has(path) {
+			mistakes = append(mistakes, manifest.Mistake{
+				Path: path, Message: "must not be empty", Remedy: "remove it, or set an expression", Place: o.Find(path),
+			})
+		}
+	}
+	return mistakes
 }
 
 // appliesToAny reports whether the policy applies to a known namespace. If the manifests contain no Namespaces, a

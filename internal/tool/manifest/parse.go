@@ -140,10 +140,15 @@ func (o *Object) identify(apiVersion, kind string) {
 	o.Line = o.node.Line + o.above
 }
 
-// Has reports whether the object has a field at the top.
-func (o *Object) Has(field string) bool {
-	_, value := child(o.node, field)
-	return value != nil
+// Has reports whether the object has a value at a path.
+func (o *Object) Has(path string) bool {
+	value := o.node
+	for _, step := range steps(path) {
+		if _, value = child(value, step); value == nil {
+			return false
+		}
+	}
+	return true
 }
 
 func isList(node *yamlnode.Node, kind string) bool {

@@ -6,6 +6,7 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/review"
 )
 
 // Find returns the entries of catalogs that a key belongs to.
@@ -59,9 +60,9 @@ func Nearest(names []string, word string) string {
 	for _, f := range Findings() {
 		candidates = append(candidates, f.ID)
 	}
-	suggestion, ok := annotation.Suggest(word, candidates)
-	if !ok {
-		return ""
+	if suggestion, ok := annotation.Suggest(word, candidates); ok {
+		return suggestion
 	}
-	return suggestion
+	meant, _ := review.Meant(word)
+	return meant
 }

@@ -79,16 +79,21 @@ func TestBadPolicies(t *testing.T) {
 				"\n* spec.rules[1].annotation: Invalid value: \"" + prefix + `sheduler"`,
 			},
 		},
-		"forbidden with min": {
-			`{rules: [{annotation: ` + maxQPS + `, forbidden: true, min: 1}]}`,
-			[]string{"spec.rules[0]: Invalid value: ", "forbidden must not be combined with min, max, allowed, pattern or required"},
+		"everything at once": {
+			`{enforcement: deny, defaults: {` + defaulted + `: x}, rules: [{annotation: example.com/nothing}, ` +
+				`{annotation: ` + maxQPS + `, forbidden: true, min: 1}, {annotation: example.com/min, min: 3, max: 2}, ` +
+				`{annotation: example.com/mixed, min: 3, max: 20s}, {annotation: ` + prefix + `sheduler, required: true}]}`,
+			[]string{
+				"\n* spec.enforcement: Unsupported value: \"deny\": must be one of Deny, Warn, Audit; did you mean \"Deny\"?",
+				"\n* spec.defaults[" + defaulted + `]: Invalid value: "x": must not be a default: keys beginning with`,
+				"\n* spec.rules[0]: Invalid value: \"\": must set at least one of min, max, allowed, pattern, required or forbidden; add one",
+				"\n* spec.rules[1].forbidden: Invalid value: \"true\": must not be combined with other limits",
+				"\n* spec.rules[2].min: Invalid value: \"3\": must not exceed max, 2; swap the two",
+				"\n* spec.rules[3].min: Invalid value: \"3\": must be of the type of max, 20s",
+				"\n* spec.rules[4].annotation: Invalid value: \"" + prefix + `sheduler": unknown annotation of mycloud; did you mean "` + prefix + `scheduler"?`,
+			},
 		},
-		"nothing in a rule":   {`{rules: [{annotation: ` + maxQPS + `}]}`, []string{"must set at least one of min, max, allowed, pattern, required or forbidden"}},
-		"min above max":       {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 2}]}`, []string{"min must not be greater than max"}},
-		"mixed bounds":        {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 20s}]}`, []string{"min and max must have the same type"}},
-		"nothing at all":      {`{enforcement: Warn}`, []string{"must have defaults or rules"}},
-		"unknown enforcement": {`{defaults: {` + maxQPS + `: "1"}, enforcement: Maybe}`, []string{`spec.enforcement: Unsupported value: "Maybe"`, `"Deny", "Warn", "Audit"`}},
-		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not contain keys with the reserved prefixes quaymaster.dev/ and kubectl.kubernetes.io/"}},
+		"nothing at all": {`{enforcement: Warn}`, []string{"spec: Invalid value: \"\": must have defaults or rules; add one of them"}},
 		"an unknown field":    {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
 	}
 	for name, test := range tests {
