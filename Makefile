@@ -21,7 +21,7 @@ STAMP := quaymaster.dev/internal/version
 # The version that the k8s.io libraries log and serve. They panic at startup unless it starts like v1.2.3, which a
 # commit hash does not.
 KUBE_STAMP := k8s.io/component-base/version
-KUBE_VERSION := $(if $(shell echo '$(VERSION)' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+([-+]|$$)'),$(VERSION),v0.0.0-g$(VERSION))
+KUBE_VERSION := $(if $(shell echo '$(VERSION)' | grep -E '^v?[0-9]+\.[0-9]+\.[0-9]+([-+]|$$)'),v$(VERSION:v%=%),v0.0.0-g$(VERSION))
 # The version of released files, of the packaged chart and the tag of its image: a semantic version without v.
 CHART_VERSION := $(KUBE_VERSION:v%=%)
 LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
@@ -130,7 +130,7 @@ release: build ## Write the files of a release to dist: archives, Debian package
 	@$(foreach platform,darwin/amd64 darwin/arm64,$(call build-for,$(platform),bin/release/$(platform),./cmd/quayctl) && )true
 	@for program in quayctl mycloud; do \
 		manual=bin/release/manual/$$program && mkdir -p $$manual/completion && \
-		bin/$$program man $$manual/man/man1 && gzip -9n $$manual/man/man1/* && \
+		SOURCE_DATE_EPOCH=$(EPOCH) bin/$$program man $$manual/man/man1 && gzip -9n $$manual/man/man1/* && \
 		for shell in bash zsh fish; do bin/$$program completion $$shell >$$manual/completion/$$program.$$shell || exit 1; done || exit 1; \
 	done
 	@cd tools/release && $(GO) run . -version $(CHART_VERSION) -epoch $(EPOCH) -source $(CURDIR) -built $(CURDIR)/bin/release \

@@ -103,10 +103,15 @@ func (d *directory) publish(kubeconfig, endpoint, token string) error {
 		{"MYCLOUD_ENDPOINT", endpoint},
 		{"MYCLOUD_TOKEN", token},
 	} {
-		fmt.Fprintf(&text, "export %s='%s'\n", line[0], strings.ReplaceAll(line[1], "'", `'\''`))
+		fmt.Fprintf(&text, "export %s='%s'\n", line[0], quoted(line[1]))
 	}
+	root := filepath.Dir(d.path)
+	fmt.Fprintf(&text, "export PATH='%s':'%s':\"$PATH\"\n", quoted(filepath.Join(root, "bin")), quoted(filepath.Join(root, "bin", "tools")))
 	return os.WriteFile(d.env(), []byte(text.String()), 0o600)
 }
+
+// quoted returns a text as it is written between single quotes.
+func quoted(text string) string { return strings.ReplaceAll(text, "'", `'\''`) }
 
 // markReady writes the ready file when the demonstration responds. The file contains the ID of this process, which
 // distinguishes it from the file of a killed run.

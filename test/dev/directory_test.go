@@ -72,12 +72,14 @@ func TestEnvIsQuotedForTheShell(t *testing.T) {
 	if err := d.publish(kubeconfig, "http://127.0.0.1:1", "secret"); err != nil {
 		t.Fatal(err)
 	}
-	script := `. "$1" && printf '%s|%s|%s' "$KUBECONFIG" "$MYCLOUD_ENDPOINT" "$MYCLOUD_TOKEN"`
+	script := `. "$1" && printf '%s|%s|%s|%s' "$KUBECONFIG" "$MYCLOUD_ENDPOINT" "$MYCLOUD_TOKEN" "$PATH"`
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", d.env()).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := d.kubeconfig() + "|http://127.0.0.1:1|secret"; string(out) != want {
+	bin := filepath.Join(filepath.Dir(d.path), "bin")
+	want := d.kubeconfig() + "|http://127.0.0.1:1|secret|" + bin + ":" + filepath.Join(bin, "tools") + ":" + os.Getenv("PATH")
+	if string(out) != want {
 		t.Errorf("the shell reads %q, want %q", out, want)
 	}
 }

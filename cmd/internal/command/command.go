@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/internal/wrap"
 )
 
 // Exit codes.
@@ -79,6 +80,7 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 
 // Run runs the command and returns its exit code. An error is printed to stderr as one line.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	fit(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -101,6 +103,15 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	}
 	fmt.Fprintln(stderr, line)
 	return ExitFailure
+}
+
+// fit makes the help of a command and its subcommands fit terminals.
+func fit(cmd *cobra.Command) {
+	cmd.Long = wrap.Paragraphs(cmd.Long, wrap.Width)
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", wrap.Width)))
+	for _, sub := range cmd.Commands() {
+		fit(sub)
+	}
 }
 
 // JoinLine joins errors into one line.

@@ -4,6 +4,8 @@ package manual
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,9 +15,19 @@ import (
 	"quaymaster.dev/internal/version"
 )
 
-// manDate is a fixed date, so that the pages are reproducible.
+// manDate is the time of the commit, so that the pages are reproducible: that of SOURCE_DATE_EPOCH or else the one that Go
+// has recorded, if any.
 func manDate() *time.Time {
 	date := time.Unix(0, 0).UTC()
+	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		date = time.Unix(seconds, 0).UTC()
+	} else if build, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range build.Settings {
+			if at, err := time.Parse(time.RFC3339, s.Value); err == nil && s.Key == "vcs.time" {
+				date = at.UTC()
+			}
+		}
+	}
 	return &date
 }
 

@@ -136,11 +136,12 @@ func TestBadInputGetsOneLine(t *testing.T) {
 			args: []string{"get", "zones", "--endpoint", "http://127.0.0.1:1"},
 			env:  map[string]string{"MYCLOUD_TOKEN": "t"},
 			code: 1,
-			want: []string{"refused"},
+			want: []string{"no response of the cloud at 127.0.0.1:1", "refused", "start it with mycloud serve, or correct --endpoint"},
 		},
 		"unknown kind": {
 			args: []string{"get", "servers"}, code: 2, want: []string{`unknown kind "servers"`, "instances"},
 		},
+		"misspelled kind": {args: []string{"get", "lood-balancers"}, code: 2, want: []string{`unknown kind "lood-balancers"; did you mean "load-balancers"?`}},
 		"no kind": {args: []string{"get"}, code: 2, want: []string{"KIND"}},
 		"unknown output": {
 			args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{`--output "xml"`, "table, json or yaml"},

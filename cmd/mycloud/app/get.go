@@ -13,6 +13,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/rules/annotation"
 )
 
 // getOptions holds the flags of get.
@@ -34,12 +35,18 @@ func newGetCommand() *cobra.Command {
 		Short:   "Show objects of the cloud",
 		Long:    "Shows objects of the cloud. KIND is one of " + strings.Join(names, ", ") + ".",
 		Example: "  mycloud get load-balancers\n  mycloud get instances i-node-1 -o yaml",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return command.Usagef("requires the arguments KIND or KIND ID; KIND must be one of %s", strings.Join(names, ", "))
 			}
 			if _, ok := findResource(args[0]); !ok {
-				return command.Usagef("unknown kind %q: must be one of %s", args[0], strings.Join(names, ", "))
+				return unknownKind(args[0], names)
 			}
 			switch o.output {
 			case "table", "json", "yaml":
@@ -62,6 +69,14 @@ func newGetCommand() *cobra.Command {
 	cmd.Flags().StringToStringVar(&o.tags, "tag", nil, "show only objects with these tags, key=value")
 	cmd.Flags().BoolVar(&o.includeDeleted, "include-deleted", false, "show tombstones, too")
 	return cmd
+}
+
+// unknownKind returns the mistake in a kind, with the nearest one.
+func unknownKind(given string, names []string) error {
+	if nearest, near := annotation.Suggest(given, names); near {
+		return command.Usagef("unknown kind %q; did you mean %q?", given, nearest)
+	}
+	return command.Usagef("unknown kind %q: must be one of %s", given, strings.Join(names, ", "))
 }
 
 func (o getOptions) run(ctx context.Context, out io.Writer, r resource, id string) error {

@@ -29,6 +29,7 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	}
 	r := &release.Release{
 		Clock: clock.RealClock{}, Namespace: o.releaseNamespace, Name: o.release, Within: o.namespace,
+		OwnConfig: o.cloudConfig != "",
 	}
 	w := &webhooks.Checks{Release: r, Class: o.class}
 	c := &cloud.Checks{

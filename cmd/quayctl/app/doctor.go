@@ -89,11 +89,12 @@ func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check the installation: %w", err)
 	}
-	show := found.Text
 	if o.output == outputJSON {
-		show = found.JSON
+		err = found.JSON(out)
+	} else {
+		err = found.Text(out, widthOf(out))
 	}
-	if err := show(out); err != nil {
+	if err != nil {
 		return err
 	}
 	if failed := found.Failed(); len(failed) > 0 {

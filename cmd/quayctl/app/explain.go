@@ -63,6 +63,9 @@ func (o *explainOptions) complete(args []string, prefix string) []string {
 	var words []string
 	for _, e := range reference.Search(o.catalogs, nil) {
 		words = append(words, e.Key)
+		if _, name, cut := strings.Cut(e.Key, "/"); cut && prefix != "" {
+			words = append(words, name) // which is searched for
+		}
 	}
 	for _, f := range reference.Findings() {
 		words = append(words, f.ID)

@@ -172,12 +172,12 @@ func objects(files []manifest.File) []*manifest.Object {
 func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, counts report.Counts) error {
 	var err error
 	if o.output == outputText {
-		err = report.Text(stdout, results, o.inColour(stdout))
+		err = report.Text(stdout, results, o.inColour(stdout), widthOf(stdout))
 	} else {
 		err = show(stdout, o.output, results)
 	}
 	if err == nil && (o.output == outputText || o.output == outputGitHub) {
-		fmt.Fprintln(stderr, report.Summary(results, counts))
+		fmt.Fprintln(stderr, fitted(stderr, report.Summary(results, counts)))
 	}
 	return err
 }

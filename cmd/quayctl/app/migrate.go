@@ -35,7 +35,7 @@ func newMigrateCommand() *cobra.Command {
 	o := &migrateOptions{}
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move the load balancers of another cluster to this one, with their addresses",
+		Short: "Move the load balancers of another cluster to this one",
 		Long: "Move the load balancers of another cluster, which this one replaces, to the Services of this cluster\n" +
 			"with the same namespaces and names. IDs and addresses stay. Node groups and routes move as well. The\n" +
 			"controllers of the other cluster may no longer write to the cloud, and those of this cluster must not\n" +

@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/internal/wrap"
 )
 
 // The output formats.
@@ -112,6 +113,26 @@ func show(w io.Writer, form string, results []report.Result) error {
 		return report.Table(w, results)
 	}
 	return report.GitHub(w, results)
+}
+
+// widthOf returns the width of a terminal, or 0 for anything else: what programs read has one line for each finding.
+func widthOf(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil || width < wrap.Width {
+		return wrap.Width
+	}
+	return width
+}
+
+// fitted breaks a line for a terminal.
+func fitted(w io.Writer, line string) string {
+	if width := widthOf(w); width > 0 {
+		return wrap.Text(line, 0, 0, width)
+	}
+	return line
 }
 
 // isTerminal reports whether w is a terminal.

@@ -91,7 +91,7 @@ func brakeNames() []string {
 func brakeList() string {
 	var text strings.Builder
 	for _, doc := range brakes.All() {
-		fmt.Fprintf(&text, "  %-24s%s\n", doc.Name, doc.Stops)
+		fmt.Fprintf(&text, "  %s\n      %s\n", doc.Name, doc.Stops)
 	}
 	return text.String()
 }

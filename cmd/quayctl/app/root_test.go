@@ -66,3 +66,21 @@ func TestManPages(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }
+
+// Help fits a terminal of 80 columns, apart from examples, which are copied as a whole.
+func TestHelpFitsTerminals(t *testing.T) {
+	var check func(cmd *cobra.Command, args ...string)
+	check = func(cmd *cobra.Command, args ...string) {
+		_, help, _ := run(t, append(args, "--help")...)
+		for line := range strings.Lines(help) {
+			line = strings.TrimSuffix(line, "\n")
+			if len(line) > 80 && !strings.Contains(line, "quayctl ") && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%v --help: %d columns: %s", args, len(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			check(sub, append(args[:len(args):len(args)], sub.Name())...)
+		}
+	}
+	check(app.NewCommand("quayctl"))
+}

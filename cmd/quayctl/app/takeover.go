@@ -111,7 +111,7 @@ func newTakeoverCommand() *cobra.Command {
 	o, yes := &clusterInCloud{}, false
 	cmd := &cobra.Command{
 		Use:   "takeover",
-		Short: "Let this cluster write to the cloud, in place of another cluster or after the cloud was replaced",
+		Short: "Let this cluster write to the cloud in place of another one",
 		Long: "Let this cluster write to the cloud in place of another one with the same UID. Clusters that were\n" +
 			"restored from the same backup of etcd share their UIDs; only the one that holds the cluster UID in\n" +
 			"the cloud may change its load balancers. The command shows which one that is, asks for confirmation,\n" +

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/wrap"
 )
 
 // Report holds the results of all checks, in their order.
@@ -23,24 +24,31 @@ func (r Report) Failed() []string {
 }
 
 // Text writes the failures first, then warnings and what is right, each with its details and its remedy, and at the end
-// the names of the checks that do not apply.
-func (r Report) Text(out io.Writer) error {
+// the names of the checks that do not apply. Lines are broken between words if limit is not 0.
+func (r Report) Text(out io.Writer, limit int) error {
 	width := 0
 	for _, result := range r {
 		width = max(width, len(result.Check))
 	}
 	var text strings.Builder
+	line := func(level Level, check, content string) {
+		start := fmt.Sprintf("%-4s  %-*s  ", level, width, check)
+		if limit > 0 {
+			content = wrap.Text(content, len(start), len("      "), limit)
+		}
+		fmt.Fprintln(&text, start+content)
+	}
 	for _, level := range []Level{Fail, Warn, OK} {
 		for _, result := range r {
 			if result.Level != level {
 				continue
 			}
-			fmt.Fprintf(&text, "%-4s  %-*s  %s\n", result.Level, width, result.Check, result.Found)
+			line(result.Level, result.Check, result.Found)
 			for _, detail := range result.Details {
-				fmt.Fprintf(&text, "%-4s  %-*s  - %s\n", "", width, "", detail)
+				line("", "", "- "+detail)
 			}
 			if result.Remedy != "" {
-				fmt.Fprintf(&text, "%-4s  %-*s  fix: %s\n", "", width, "", result.Remedy)
+				line("", "", "fix: "+result.Remedy)
 			}
 		}
 	}
@@ -56,7 +64,11 @@ func (r Report) Text(out io.Writer) error {
 		skipped[result.Found] = append(skipped[result.Found], result.Check)
 	}
 	for _, reason := range reasons {
-		fmt.Fprintf(&text, "%-4s  %s: %s\n", Skip, strings.Join(skipped[reason], ", "), reason)
+		content := strings.Join(skipped[reason], ", ") + ": " + reason
+		if limit > 0 {
+			content = wrap.Text(content, len("      "), len("      "), limit)
+		}
+		fmt.Fprintf(&text, "%-4s  %s\n", Skip, content)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -90,3 +90,11 @@ func Unmet(conditions []metav1.Condition, kind string) string {
 	}
 	return ""
 }
+
+// All begins a result about all objects of a kind, as in "all 3 policies are".
+func All(n int, one, many string) string {
+	if n == 1 {
+		return "the only " + one + " is"
+	}
+	return fmt.Sprintf("all %d %s are", n, many)
+}

@@ -152,5 +152,18 @@ func result(
 func place(f report.Finding, at manifest.Place) report.Finding {
 	f.Line, f.Column = at.Line, at.Column
 	f.Excerpt = report.Excerpt{Text: at.Text, Mark: at.Mark, Width: at.Width}
+	if aboutKey(f) {
+		f.Excerpt.Mark, f.Excerpt.Width = at.Column, at.KeyWidth
+	}
 	return f
+}
+
+// aboutKey reports whether the key of a field is wrong, whatever its value.
+func aboutKey(f report.Finding) bool {
+	if f.ID == idManifest {
+		return strings.HasPrefix(f.Message, "unknown field") || strings.HasPrefix(f.Message, "duplicate key")
+	}
+	return strings.HasSuffix(f.Path, "]") && slices.ContainsFunc([]string{
+		"-key", "-port", "-port-form", "-not-owned", "-other-class", "-deprecated", "-shadowed", "-service-type",
+	}, func(end string) bool { return strings.HasSuffix(f.ID, end) })
 }

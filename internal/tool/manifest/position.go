@@ -14,6 +14,8 @@ type Place struct {
 	Line, Column int
 	// Mark and Width are the column and the length of the value if it is on the same line, otherwise of the key.
 	Mark, Width int
+	// KeyWidth is the length of the key or list element.
+	KeyWidth int
 	// Text is the content of the line.
 	Text string
 }
@@ -37,7 +39,7 @@ func (o *Object) place(key, value *yamlnode.Node) Place {
 	if at == nil {
 		at = value
 	}
-	p := Place{Line: at.Line + o.above, Column: at.Column, Mark: at.Column, Width: width(at)}
+	p := Place{Line: at.Line + o.above, Column: at.Column, Mark: at.Column, Width: width(at), KeyWidth: width(at)}
 	if value.Kind == yamlnode.ScalarNode && value.Line == at.Line && width(value) > 0 {
 		p.Mark, p.Width = value.Column, width(value)
 	}
@@ -45,6 +47,7 @@ func (o *Object) place(key, value *yamlnode.Node) Place {
 		p.Text = strings.TrimRight(string(o.source.lines[p.Line-1]), "\r")
 	}
 	p.Width = max(1, min(p.Width, utf8.RuneCountInString(p.Text)-p.Mark+1))
+	p.KeyWidth = max(1, min(p.KeyWidth, utf8.RuneCountInString(p.Text)-p.Column+1))
 	return p
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"quaymaster.dev/internal/wrap"
 )
 
 const (
@@ -11,8 +13,6 @@ const (
 	margin = "  "
 	// column is the column in which the text of a label begins.
 	column = 13
-	// width limits lines of text. Keys, values and sources are never broken, so that they can be copied.
-	width = 100
 )
 
 // Text formats the entry for a terminal.
@@ -24,7 +24,7 @@ func (e Entry) Text() string {
 			fmt.Fprintf(&b, margin+"%-10s %s\n", label, text)
 		}
 	}
-	prose := func(label, text string) { line(label, wrap(text, column)) }
+	prose := func(label, text string) { line(label, wrap.Text(text, column, column, wrap.Width)) }
 	line("type", e.Type)
 	prose("must be", e.Allowed)
 	line("rule", e.Rule)
@@ -54,25 +54,6 @@ var placed = strings.NewReplacer(
 func (e Entry) example() string { return fmt.Sprintf("%s: %q", placed.Replace(e.Key), e.Example) }
 
 // paragraph formats text below a title.
-func paragraph(text string) string { return margin + wrap(text, len(margin)) + "\n" }
-
-// wrap breaks a text that begins in a column of its line, and continues it in the same column.
-func wrap(text string, column int) string {
-	var b strings.Builder
-	at := column
-	for i, word := range strings.Fields(text) {
-		length := len([]rune(word))
-		switch {
-		case i == 0:
-		case at+1+length > width:
-			b.WriteString("\n" + strings.Repeat(" ", column))
-			at = column
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += length
-	}
-	return b.String()
+func paragraph(text string) string {
+	return margin + wrap.Text(text, len(margin), len(margin), wrap.Width) + "\n"
 }

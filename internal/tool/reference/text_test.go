@@ -19,8 +19,8 @@ func TestText(t *testing.T) {
 	const want = `example.com/port-{port}
   of Cloud (catalog c)
 
-  Words that go on and on until there is no more room for them in a line of a terminal, so that it
-  breaks.
+  Words that go on and on until there is no more room for them in a line of a
+  terminal, so that it breaks.
 
   type       int
   must be    an integer
@@ -55,20 +55,5 @@ func TestTextOfFindings(t *testing.T) {
 	const want = "x-y\n  a finding (warning) about things\n\n  Something.\n\n  page       p.md#x-y\n"
 	if diff := cmp.Diff(want, f.Text()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestWrap(t *testing.T) {
-	word := strings.Repeat("é", 48)
-	for text, want := range map[string]string{
-		"":                             "",
-		word + " " + word:              word + " " + word,
-		word + " " + word + "x":        word + " " + word + "x",
-		word + " " + word + "xy":       word + "\n  " + word + "xy",
-		strings.Repeat(word, 3) + " a": strings.Repeat(word, 3) + "\n  a",
-	} {
-		if got := wrap(text, 2); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/wrap"
 )
 
 // Terminal escape sequences.
@@ -20,8 +21,9 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// Text writes one line per finding. With colour, which is for terminals, it also shows the line of the source.
-func Text(w io.Writer, results []Result, colour bool) error {
+// Text writes one line per finding, which is broken between words if width is not 0. With colour, which is for terminals,
+// it also shows the line of the source.
+func Text(w io.Writer, results []Result, colour bool, width int) error {
 	out := bufio.NewWriter(w)
 	paint := func(_, text string) string { return text }
 	if colour {
@@ -34,7 +36,13 @@ func Text(w io.Writer, results []Result, colour bool) error {
 			if f.Severity == finding.Warning {
 				severity = paint(yellow, "warning:")
 			}
-			fmt.Fprintln(out, paint(bold, place), severity, f.text(), paint(cyan, "["+f.ID+"]"))
+			text := f.text() + " [" + f.ID + "]"
+			if width > 0 {
+				start := len(place) + len(" ") + len(f.Severity) + len(": ")
+				text = wrap.Text(text, start, len("    "), width)
+			}
+			text = strings.TrimSuffix(text, "["+f.ID+"]") + paint(cyan, "["+f.ID+"]")
+			fmt.Fprintln(out, paint(bold, place), severity, text)
 			if colour {
 				f.Excerpt.show(out)
 			}

@@ -208,3 +208,21 @@ func TestSummary(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal, lines are broken between words and begin with the place.
+func TestTextFitsTerminals(t *testing.T) {
+	var out bytes.Buffer
+	f := report.Finding{ID: "x-id", Severity: finding.Error, Path: "spec.x", Message: strings.Repeat("word ", 30), Line: 1, Column: 2}
+	if err := report.Text(&out, []report.Result{{File: "f.yaml", Findings: []report.Finding{f}}}, false, 80); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if !strings.HasPrefix(lines[0], "f.yaml:1:2: error: spec.x: word") || !strings.HasSuffix(out.String(), "word [x-id]\n") {
+		t.Errorf("got\n%s", out.String())
+	}
+	for _, line := range lines {
+		if len(line) > 80 || strings.HasSuffix(line, "wor") {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+}

@@ -239,8 +239,9 @@ func TestInvalidValues(t *testing.T) {
 			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"hcloud": "deny"}}}},
 			"webhook.unknownKeys.of must only name catalogs that are also in catalogs: add \"hcloud\" there, or remove it here",
 		},
-		"Secret of the CA":   {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
-		"token in the clear": {env.Values{"cloud": map[string]any{"endpoint": "http://api.example"}}, "cloud.endpoint must be an https URL"},
+		"Secret of the CA":      {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
+		"token in the clear":    {env.Values{"cloud": map[string]any{"endpoint": "http://api.example"}}, "cloud.endpoint must be an https URL"},
+		"tag in the repository": {env.Values{"image": map[string]any{"repository": "registry.example.com:5000/quaymaster:1.0"}}, "set image.repository to \"registry.example.com:5000/quaymaster\""},
 		"short lease": {
 			env.Values{"cloudController": map[string]any{"leaderElection": map[string]any{"leaseDuration": "10s"}}},
 			"leaseDuration must be longer than renewDeadline",

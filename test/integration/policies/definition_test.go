@@ -93,8 +93,8 @@ func TestBadPolicies(t *testing.T) {
 				"\n* spec.rules[4].annotation: Invalid value: \"" + prefix + `sheduler": unknown annotation of mycloud; did you mean "` + prefix + `scheduler"?`,
 			},
 		},
-		"nothing at all": {`{enforcement: Warn}`, []string{"spec: Invalid value: \"\": must have defaults or rules; add one of them"}},
-		"an unknown field":    {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
+		"nothing at all":   {`{enforcement: Warn}`, []string{"spec: Invalid value: \"\": must have defaults or rules; add one of them"}},
+		"an unknown field": {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

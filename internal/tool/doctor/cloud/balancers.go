@@ -66,6 +66,9 @@ func (c *Checks) Balancers(ctx context.Context) doctor.Result {
 	case count == 0:
 		return doctor.Passed("there is no Service of type LoadBalancer%s", c.Scope())
 	}
+	if count == 1 {
+		return doctor.Passed("the only load balancer is as its Service requests%s", c.Scope())
+	}
 	return doctor.Passed("all %d load balancers are as their Services request%s", count, c.Scope())
 }
 

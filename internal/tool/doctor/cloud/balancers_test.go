@@ -110,7 +110,7 @@ func TestBalancers(t *testing.T) {
 		details []string
 	}{
 		"none":  {nil, doctor.OK, "there is no Service of type LoadBalancer in namespace shop", nil},
-		"right": {[]runtime.Object{balancer("web", right)}, doctor.OK, "all 1 load balancers are as their Services request in namespace shop", nil},
+		"right": {[]runtime.Object{balancer("web", right)}, doctor.OK, "the only load balancer is as its Service requests in namespace shop", nil},
 		"failed": {
 			[]runtime.Object{balancer("web"), event}, doctor.Fail, "1 of 1 load balancers are not as their Services request",
 			[]string{"shop/web has no load balancer after 1h0m0s: Error syncing load balancer: no answer"},

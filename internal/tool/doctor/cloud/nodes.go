@@ -53,7 +53,7 @@ func (c *Checks) Nodes(ctx context.Context) doctor.Result {
 		return doctor.Warned(remedyUnknown, "%d of %d Nodes have no machine in the cloud, so load balancers do not use them",
 			len(unknown), count).With(waiting, unknown)
 	}
-	return doctor.Passed("all %d Nodes are initialized", count)
+	return doctor.Passed("%s initialized", doctor.All(count, "Node", "Nodes"))
 }
 
 func isCloudTaint(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider }

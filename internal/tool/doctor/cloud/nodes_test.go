@@ -35,7 +35,7 @@ func TestNodes(t *testing.T) {
 		nodes []runtime.Object
 		want  doctor.Result
 	}{
-		"initialized": {[]runtime.Object{good}, doctor.Result{Level: doctor.OK, Found: "all 1 Nodes are initialized"}},
+		"initialized": {[]runtime.Object{good}, doctor.Result{Level: doctor.OK, Found: "the only Node is initialized"}},
 		"new":         {[]runtime.Object{good, node("b", "", 30*time.Second, taint)}, doctor.Result{Level: doctor.OK, Found: "all 2 Nodes are initialized"}},
 		"uninitialized": {
 			[]runtime.Object{

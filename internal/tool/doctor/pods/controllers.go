@@ -46,6 +46,10 @@ func (c Checks) Leader(ctx context.Context) doctor.Result {
 		found = fmt.Sprintf("%s holds lease %s/%s but last renewed it %s ago, so nothing is reconciled",
 			state.Holder, namespace, name, state.Age.Round(time.Second))
 	}
+	if role.Template == nil && state.Holder == "" {
+		return doctor.Skipped("this release does not deploy the controllers, and none hold lease %s/%s, as without leader election",
+			namespace, name)
+	}
 	if role.Template == nil {
 		return doctor.Warned("check that the controllers are running; this release does not deploy them", "%s", found)
 	}

@@ -20,7 +20,7 @@ func (r *Release) Configured(ctx context.Context) doctor.Result {
 	case role.WithoutCloud():
 		r.NoConfig = "the controllers run without a cloud"
 	case role.Template == nil:
-		r.NoConfig = "the chart does not deploy the controllers; set --cloud-config to check the cloud"
+		r.NoConfig = "the chart does not deploy the controllers" + r.hint()
 	case !given:
 		r.NoConfig = "the controllers run without --cloud-config"
 	}
@@ -34,9 +34,20 @@ func (r *Release) Configured(ctx context.Context) doctor.Result {
 	return result
 }
 
+// hint is the end of a message without the cloud config of the release.
+func (r *Release) hint() string {
+	if r.OwnConfig {
+		return ""
+	}
+	return "; set --cloud-config to check the cloud"
+}
+
 func (r *Release) readConfig(ctx context.Context, file string) doctor.Result {
 	name, key := r.Controllers.mounted(file)
 	if name == "" {
+		if r.OwnConfig {
+			return doctor.Skipped("the file %s of the controllers is not from a ConfigMap", file)
+		}
 		return doctor.Warned("set --cloud-config to check the cloud", "the file %s of the controllers is not from a ConfigMap",
 			file)
 	}

@@ -45,6 +45,8 @@ type Release struct {
 	Namespace, Name string
 	// Within limits the Services and policies that are looked at to a namespace; empty for all.
 	Within string
+	// OwnConfig is true if the user has named a cloud config.
+	OwnConfig bool
 
 	// Webhook, Controllers and Audit are nil if the role is not installed.
 	Webhook, Controllers, Audit *Role

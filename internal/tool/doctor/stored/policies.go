@@ -116,7 +116,7 @@ func (c Checks) Policies(ctx context.Context) doctor.Result {
 			"%d of %d policies are not accepted, so that parts of them do not apply", len(problems), count).
 			With(problems)
 	}
-	return doctor.Passed("all %d policies are accepted", count)
+	return doctor.Passed("%s accepted", doctor.All(count, "policy", "policies"))
 }
 
 // notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is

@@ -48,7 +48,7 @@ func (c Checks) Services(ctx context.Context) doctor.Result {
 	}
 	unanswered := c.unanswered(ctx)
 	if len(lines) == 0 {
-		return doctor.Passed("all %d stored load balancers are valid by catalogs %s%s; %s", found.Checked, names, c.Scope(), unanswered)
+		return doctor.Passed("%s valid by catalogs %s%s; %s", doctor.All(found.Checked, "stored load balancer", "stored load balancers"), names, c.Scope(), unanswered)
 	}
 	return doctor.Warned("correct them; those that are older than a catalog, a policy or a release that finds their errors were "+
 		"valid when they were stored, and the others were stored without an answer: docs/operations/alerts.md, "+
