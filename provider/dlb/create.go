@@ -40,8 +40,8 @@ func (b *Balancer) create(
 		return b.createUnderFreeName(ctx, r, spec)
 	}
 	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
-		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
-			"%s to %s", r.handle(), problem.Summary(), record.AnnotationAbandon, r.handle())}
+		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, %s",
+		r.handle(), problem.Summary(), r.giveUp(r.handle()))}
 	b.missing.Begin(r.svc.UID, refused, b.o.Clock.Now())
 	return nil, refused
 }

@@ -42,6 +42,8 @@ type demo struct {
 	// traffic is nil if the machine lacks what it needs; edgeToken is then empty.
 	traffic   *traffic
 	edgeToken string
+	// inventory is the file with the initial objects of the cloud; empty for the example.
+	inventory string
 	owned     sync.WaitGroup
 }
 
@@ -91,8 +93,11 @@ func (d *demo) start(ctx context.Context) error {
 			return err
 		}
 		args = append(args, "--edge-token-file="+d.edgeToken)
+		if d.inventory, err = d.chooseRanges(); err != nil {
+			return err
+		}
 	}
-	if d.cloud, err = d.env.StartMycloud(ctx, "", args...); err != nil {
+	if d.cloud, err = d.env.StartMycloud(ctx, d.inventory, args...); err != nil {
 		return err
 	}
 	if err := d.dir.publish(d.env.AdminKubeconfig, d.cloud.Endpoint, d.cloud.Token); err != nil {

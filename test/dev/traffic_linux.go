@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,14 +57,53 @@ func lacking() string {
 			missing = append(missing, program)
 		}
 	}
-	return strings.Join(missing, ", ")
+	if len(missing) > 0 {
+		return strings.Join(missing, ", ")
+	}
+	if route, used, err := edgenet.Routed(edgenet.Networks()...); err != nil || used {
+		return "the ranges of the network of edges, of which it has a route to " + route.String()
+	}
+	return ""
+}
+
+// ranges are the candidates for each IPv4 range of load balancers in the example inventory. The first that this machine
+// has no route to is taken, so that nothing else becomes unreachable.
+var ranges = map[string][]string{
+	"203.0.113.0/24": {"203.0.113.0/28", "192.0.2.0/28", "198.18.113.0/28", "198.19.113.0/28"},
+	"10.0.8.0/22":    {"10.0.8.0/28", "10.254.8.0/28", "172.31.248.0/28", "192.168.248.0/28"},
+}
+
+// chooseRanges writes the inventory with ranges of load balancers that this machine has no route to, unless a former run
+// whose state is kept has done so.
+func (d *demo) chooseRanges() (file string, err error) {
+	file = filepath.Join(d.dir.state(), "inventory.yaml")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	text, err := d.example("inventory.yaml")
+	if err != nil {
+		return "", err
+	}
+	for _, given := range slices.Sorted(maps.Keys(ranges)) {
+		free := slices.IndexFunc(ranges[given], func(candidate string) bool {
+			_, used, err := edgenet.Routed(netip.MustParsePrefix(candidate))
+			return err == nil && !used
+		})
+		if free < 0 {
+			return "", fmt.Errorf("this machine has routes to all of %s, which load balancers could have; remove one, or run as another user than root",
+				strings.Join(ranges[given], ", "))
+		}
+		d.step("taking " + ranges[given][free] + " for load balancers: this machine gets a route to it until the demonstration ends")
+		text = strings.ReplaceAll(text, given, ranges[given][free])
+	}
+	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // startTraffic starts the edge in a network of namespaces, to which this machine has routes.
 func (d *demo) startTraffic(ctx context.Context) (err error) {
 	t := &traffic{}
 	d.traffic = t
-	stock, err := inventory.Load(filepath.Join(d.root, "examples", "inventory.yaml"))
+	stock, err := inventory.Load(d.inventory)
 	if err != nil {
 		return err
 	}

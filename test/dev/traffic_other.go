@@ -11,4 +11,6 @@ func lacking() string { return "Linux" }
 
 func (d *demo) startTraffic(context.Context) error { return nil }
 
+func (d *demo) chooseRanges() (string, error) { return "", nil }
+
 func (t *traffic) stop() error { return nil }

@@ -142,7 +142,7 @@ func TestBadInputGetsOneLine(t *testing.T) {
 			args: []string{"get", "servers"}, code: 2, want: []string{`unknown kind "servers"`, "instances"},
 		},
 		"misspelled kind": {args: []string{"get", "lood-balancers"}, code: 2, want: []string{`unknown kind "lood-balancers"; did you mean "load-balancers"?`}},
-		"no kind": {args: []string{"get"}, code: 2, want: []string{"KIND"}},
+		"no kind":         {args: []string{"get"}, code: 2, want: []string{"KIND"}},
 		"unknown output": {
 			args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{`--output "xml"`, "table, json or yaml"},
 		},

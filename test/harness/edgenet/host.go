@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -39,12 +40,16 @@ func (t *Topology) JoinHost(pools ...netip.Prefix) (*Machine, error) {
 		bridge, name string
 		v4, v6       netip.Prefix
 	}{
-		{Outer, hostOuter, netip.PrefixFrom(host.Outer4, outer4.Bits()), netip.PrefixFrom(host.Outer6, outer6.Bits())},
-		{Inner, hostInner, netip.PrefixFrom(host.Inner4, inner4.Bits()), netip.PrefixFrom(host.Inner6, inner6.Bits())},
+		// Only the machines of the network get routes: the rest of its ranges may be in use elsewhere.
+		{Outer, hostOuter, netip.PrefixFrom(host.Outer4, host.Outer4.BitLen()), netip.PrefixFrom(host.Outer6, outer6.Bits())},
+		{Inner, hostInner, netip.PrefixFrom(host.Inner4, host.Inner4.BitLen()), netip.PrefixFrom(host.Inner6, inner6.Bits())},
 	} {
 		if err := t.joinHost(host, side.bridge, side.name, side.v4, side.v6); err != nil {
 			return nil, fmt.Errorf("connect the host to switch %s: %w", side.bridge, err)
 		}
+	}
+	if err := t.routeToMachines(host); err != nil {
+		return nil, err
 	}
 	link, err := links.LinkByName(hostOuter)
 	if err != nil {
@@ -62,6 +67,52 @@ func (t *Topology) JoinHost(pools ...netip.Prefix) (*Machine, error) {
 	}
 	return host, t.AnswerVia(host)
 }
+
+// routeToMachines sets the routes of the host to the addresses of the machines.
+func (t *Topology) routeToMachines(host *Machine) error {
+	for _, machine := range slices.Concat(t.Edges, t.Nodes) {
+		for name, address := range map[string]netip.Addr{hostOuter: machine.Outer4, hostInner: machine.Inner4} {
+			if !address.IsValid() {
+				continue
+			}
+			link, err := host.Links.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			route := &netlink.Route{
+				Dst: IPNet(netip.PrefixFrom(address, address.BitLen())), LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK,
+			}
+			if err := host.Links.RouteAdd(route); err != nil {
+				return fmt.Errorf("route %s: %w", address, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Routed returns a range that this process's own machine has a route to, other than a default route, and that overlaps
+// one of the prefixes.
+func Routed(prefixes ...netip.Prefix) (netip.Prefix, bool, error) {
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return netip.Prefix{}, false, fmt.Errorf("list the routes of this machine: %w", err)
+	}
+	for _, route := range routes {
+		if route.Dst == nil {
+			continue
+		}
+		to, ok := netip.AddrFromSlice(route.Dst.IP.To4())
+		bits, _ := route.Dst.Mask.Size()
+		// Some VPNs have two routes to half of all addresses in place of a default route.
+		if at := netip.PrefixFrom(to, bits); ok && bits > 1 && slices.ContainsFunc(prefixes, at.Overlaps) {
+			return at, true, nil
+		}
+	}
+	return netip.Prefix{}, false, nil
+}
+
+// Networks returns the ranges of the switches that a joined host must not have other routes to.
+func Networks() []netip.Prefix { return []netip.Prefix{outer4, inner4} }
 
 func (t *Topology) joinHost(host *Machine, bridge, name string, prefixes ...netip.Prefix) error {
 	master, err := t.switches.Links.LinkByName(bridge)

@@ -116,6 +116,9 @@ func (c Checks) Policies(ctx context.Context) doctor.Result {
 			"%d of %d policies are not accepted, so that parts of them do not apply", len(problems), count).
 			With(problems)
 	}
+	if count == 0 {
+		return doctor.Passed("there are no policies")
+	}
 	return doctor.Passed("%s accepted", doctor.All(count, "policy", "policies"))
 }
 
