@@ -25,13 +25,13 @@ func TestValidatorAllows(t *testing.T) {
 		warnings []string
 		audit    map[string]string
 	}{
-		"good":        {request: create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`})},
+		"good": {request: create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`})},
 		"other types": {
 			request:  create(manifest{name: "web", annotations: bad, spec: `{"type":"ClusterIP"}`}),
 			warnings: []string{"metadata.annotations[" + prefix + "scheduler]: has no effect on a Service of type ClusterIP"},
 			audit:    map[string]string{"warned": "other-service-type"},
 		},
-		"deletion":    {request: remove(manifest{name: "web", annotations: bad})},
+		"deletion": {request: remove(manifest{name: "web", annotations: bad})},
 		"finalizers of a Service being deleted": {
 			request: update(manifest{name: "web"}, manifest{name: "web", deletionTimestamp: "2026-01-02T03:04:05Z", annotations: bad}),
 		},
