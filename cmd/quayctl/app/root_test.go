@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestHelpFitsTerminals(t *testing.T) {
 			}
 		}
 		for _, sub := range cmd.Commands() {
-			check(sub, append(args[:len(args):len(args)], sub.Name())...)
+			check(sub, append(slices.Clip(args), sub.Name())...)
 		}
 	}
 	check(app.NewCommand("quayctl"))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +88,7 @@ func TestPoliciesAreValidatedByTheWholeSchema(t *testing.T) {
 	for kind, file := range map[string]string{
 		"LoadBalancerPolicy": "loadbalancerpolicies", "ClusterLoadBalancerPolicy": "clusterloadbalancerpolicies",
 	} {
-		raw, err := os.ReadFile(filepath.Join("../../../charts/quaymaster/files/crds", "quaymaster.dev_"+file+".yaml"))
+		raw, err := os.ReadFile("../../../charts/quaymaster/files/crds/quaymaster.dev_" + file + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
