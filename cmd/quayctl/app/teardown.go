@@ -42,8 +42,9 @@ func newTeardownCommand() *cobra.Command {
 			"quaymaster.dev/cluster-uid of this cluster. Run it when a cluster is decommissioned, after deleting\n" +
 			"its Services and uninstalling the controllers.\n\n" +
 			"Without --yes it only lists the objects. Retained load balancers do not carry the tag and are never\n" +
-			"touched; protected load balancers are kept unless --include-protected is set. The command succeeds\n" +
-			"only if no object is left.",
+			"touched; protected load balancers are kept unless --include-protected is set.\n\n" +
+			"Exit code 0: no object is left; 1: objects are left, or would be deleted with --yes, or an error;\n" +
+			"2: wrong usage.",
 		Example: "  quayctl teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig\n" +
 			"  quayctl teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig --yes",
 		Args: command.NoArguments,
