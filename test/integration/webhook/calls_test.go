@@ -43,7 +43,7 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 		"request for defaults":     {service: typed(corev1.ServiceTypeLoadBalancer), change: annotate(policy.AnnotationRefresh, "1"), create: 2, update: 2},
 		"replaced as a whole":      {service: typed(corev1.ServiceTypeLoadBalancer), change: func(svc *corev1.Service) { svc.Annotations = nil }, create: 2, update: 2},
 		"becomes a load balancer":  {service: typed(corev1.ServiceTypeClusterIP), change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeLoadBalancer }, update: 2},
-		"is no load balancer more": {service: typed(corev1.ServiceTypeLoadBalancer), change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }, create: 2},
+		"is no load balancer more": {service: typed(corev1.ServiceTypeLoadBalancer), change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }, create: 2, update: 1},
 		"status": {
 			service: typed(corev1.ServiceTypeLoadBalancer), status: true, create: 2,
 			change: func(svc *corev1.Service) {
