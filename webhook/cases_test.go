@@ -19,6 +19,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	engine "quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/webhook"
@@ -43,7 +44,7 @@ type call struct {
 func calls(t testing.TB) []call {
 	t.Helper()
 	own := review.Own("mycloud.io/dlb", true)
-	all, err := review.New(catalog.Options{Catalogs: catalog.Names()})
+	all, err := review.New(catalog.Options{Catalogs: library.BuiltIn().Names()})
 	if err != nil {
 		t.Fatal(err)
 	}

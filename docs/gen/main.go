@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	mycloud "quaymaster.dev/cmd/mycloud/app"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 )
 
@@ -26,7 +26,7 @@ func main() {
 func write(folder string) error {
 	pages := map[string]string{
 		"findings.md": reference.FindingsPage(),
-		"catalogs.md": reference.CatalogsPage(catalog.Names()),
+		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
 	}
 	packages, err := packagesPage(context.Background())
 	if err != nil {
@@ -40,8 +40,8 @@ func write(folder string) error {
 		}
 		pages["mycloud-"+name+".md"] = flagsPage(cmd)
 	}
-	for _, name := range catalog.Names() {
-		c, _ := catalog.Find(name)
+	for _, name := range library.BuiltIn().Names() {
+		c, _ := library.BuiltIn().Find(name)
 		pages[filepath.FromSlash(reference.PageFile(c))] = reference.Page(c)
 	}
 	for name, page := range pages {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/review"
@@ -27,7 +28,7 @@ type Flags struct{ names, unknownKeys []string }
 // AddFlags adds --catalogs and --unknown-keys.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.names, "catalogs", []string{loadbalancer.Catalog},
-		"`names` of the catalogs to validate annotations with: "+strings.Join(catalog.Names(), ", "))
+		"`names` of the catalogs to validate annotations with: "+strings.Join(library.BuiltIn().Names(), ", "))
 	fs.StringSliceVar(&f.unknownKeys, "unknown-keys", []string{actionWarn},
 		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
 			"ignore, for all catalogs or for one as in hcloud=deny")
@@ -72,6 +73,6 @@ func UnknownKeys(entries, catalogs []string) (map[string]finding.Severity, []err
 
 // ownCatalog reports whether the catalog is that of Quaymaster's own controller.
 func ownCatalog(name string) bool {
-	c, found := catalog.Find(name)
+	c, found := library.BuiltIn().Find(name)
 	return found && c.Own
 }

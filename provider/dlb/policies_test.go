@@ -14,7 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/provider/dlb"
@@ -143,7 +143,7 @@ func TestPoliciesRecogniseWhatIsThere(t *testing.T) {
 	)
 	f.mustEnsure(svc)
 	var forbidAll v1alpha1.LoadBalancerPolicySpec
-	own, _ := catalog.Find(loadbalancer.Catalog)
+	own, _ := library.BuiltIn().Find(loadbalancer.Catalog)
 	for _, a := range own.Document().Annotations {
 		forbidAll.Rules = append(forbidAll.Rules, v1alpha1.Rule{Annotation: a.Name, Forbidden: true})
 	}

@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
@@ -93,7 +93,7 @@ func flag(svc *corev1.Service, name string) (bool, error) {
 	if !set {
 		return false, nil
 	}
-	own, _ := catalog.Find(loadbalancer.Catalog)
+	own, _ := library.BuiltIn().Find(loadbalancer.Catalog)
 	known, _ := own.Plain(key)
 	value, err := known.Parse(raw)
 	if err != nil {

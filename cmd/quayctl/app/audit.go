@@ -16,7 +16,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/kube/notice"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/tool/audit"
@@ -62,7 +62,7 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", auditOutputs)
-	completeWith(cmd, "catalog", catalog.Names())
+	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
 )
@@ -48,9 +48,9 @@ func newExplainCommand() *cobra.Command {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", catalog.Names(), "`names` of the catalogs to search")
+	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", library.BuiltIn().Names(), "`names` of the catalogs to search")
 	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(explainOutputs))
-	completeWith(cmd, "catalog", catalog.Names())
+	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	completeWith(cmd, "output", explainOutputs)
 	return cmd
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 )
 
@@ -73,7 +73,7 @@ func TestExplainErrors(t *testing.T) {
 		"bad flags": {
 			[]string{"--catalog=x", "-o", "yaml"}, 2,
 			`--output must be text or json; got "yaml"; --catalog must be one or more of ` +
-				strings.Join(catalog.Names(), ", ") + `; got "x"; see "quayctl explain --help"`,
+				strings.Join(library.BuiltIn().Names(), ", ") + `; got "x"; see "quayctl explain --help"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestExplainJSON(t *testing.T) {
 			explanation{Annotations: reference.Search([]string{"hcloud"}, []string{"health", "timeout"})},
 		},
 		"a finding":  {[]string{"hcloud-changed"}, explanation{Findings: []reference.Finding{finding}}},
-		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(catalog.Names())}},
+		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(library.BuiltIn().Names())}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"explain", "-o", "json"}, tc.args...)...)

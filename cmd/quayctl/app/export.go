@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/tool/export"
 	"quaymaster.dev/internal/tool/reference"
@@ -71,7 +71,7 @@ func newExportCommand() *cobra.Command {
 		if sub.name != "map" {
 			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog},
 				"`names` of the catalogs to export")
-			completeWith(one, "catalog", catalog.Names())
+			completeWith(one, "catalog", library.BuiltIn().Names())
 		}
 		if sub.name == "vap" || sub.name == "map" {
 			o.classFlags.addFlags(one.Flags())
@@ -117,7 +117,7 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 		if i > 0 {
 			fmt.Fprintln(stdout)
 		}
-		c, _ := catalog.Find(name)
+		c, _ := library.BuiltIn().Find(name)
 		if _, err := io.WriteString(stdout, reference.Page(c)); err != nil {
 			return err
 		}

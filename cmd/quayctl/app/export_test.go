@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/export"
 	"quaymaster.dev/internal/tool/reference"
 )
@@ -116,7 +116,7 @@ func service(key string, value any) any {
 }
 
 func TestExportSchema(t *testing.T) {
-	schema := compile(t, catalog.Names()...)
+	schema := compile(t, library.BuiltIn().Names()...)
 	for name, tc := range map[string]struct {
 		key   string
 		value any
@@ -142,7 +142,7 @@ func TestExportSchema(t *testing.T) {
 
 // The schema of each catalog accepts the catalog's examples.
 func TestExportSchemaAcceptsExamples(t *testing.T) {
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		schema := compile(t, name)
 		for _, e := range reference.Entries(name) {
 			for _, key := range append([]string{e.Key}, e.Aliases...) {
@@ -175,7 +175,7 @@ func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
 }
 
 func TestExportErrors(t *testing.T) {
-	catalogs := strings.Join(catalog.Names(), ", ")
+	catalogs := strings.Join(library.BuiltIn().Names(), ", ")
 	for name, tc := range map[string]struct {
 		args []string
 		want string

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -57,7 +57,7 @@ func newLintCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", lintOutputs)
 	completeWith(cmd, "color", colours)
-	completeWith(cmd, "catalog", catalog.Names())
+	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	return cmd
 }
 

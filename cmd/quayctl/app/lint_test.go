@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 var update = flag.Bool("update", false, "update the expected outputs")
@@ -91,7 +91,7 @@ func TestLintExitCodes(t *testing.T) {
 			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
 			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or ` +
 				`never; got "red"; ` +
-				`--catalog must be one or more of ` + strings.Join(catalog.Names(), ", ") +
+				`--catalog must be one or more of ` + strings.Join(library.BuiltIn().Names(), ", ") +
 				`; got "x"; see "quayctl lint --help"` + "\n",
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
@@ -67,9 +67,9 @@ func completeWith(cmd *cobra.Command, flag string, values []string) {
 func unknownCatalogs(names []string) []string {
 	var problems []string
 	for _, name := range names {
-		if !slices.Contains(catalog.Names(), name) {
+		if !slices.Contains(library.BuiltIn().Names(), name) {
 			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q",
-				strings.Join(catalog.Names(), ", "), name))
+				strings.Join(library.BuiltIn().Names(), ", "), name))
 		}
 	}
 	return problems

@@ -9,21 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
-func each(t *testing.T, test func(t *testing.T, c *catalog.Catalog)) {
+func each(t *testing.T, test func(t *testing.T, c *library.Catalog)) {
 	t.Helper()
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		t.Run(name, func(t *testing.T) {
-			c, _ := catalog.Find(name)
+			c, _ := library.BuiltIn().Find(name)
 			test(t, c)
 		})
 	}
 }
 
 func TestCatalogsAreComplete(t *testing.T) {
-	each(t, func(t *testing.T, c *catalog.Catalog) {
+	each(t, func(t *testing.T, c *library.Catalog) {
 		for _, problem := range c.Document().Problems() {
 			t.Error(problem)
 		}
@@ -31,7 +33,7 @@ func TestCatalogsAreComplete(t *testing.T) {
 }
 
 // service returns a load balancer without findings, changed by an example.
-func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Service {
+func service(t *testing.T, c *library.Catalog, e document.Example) *corev1.Service {
 	t.Helper()
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
@@ -53,7 +55,7 @@ func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Servic
 // The examples of annotations are validated without other annotations. Those that they require are in the examples of
 // checks and in the corpus.
 func TestExamplesOfValues(t *testing.T) {
-	each(t, func(t *testing.T, c *catalog.Catalog) {
+	each(t, func(t *testing.T, c *library.Catalog) {
 		for _, a := range c.Document().Annotations {
 			if p, err := a.Parse(a.Valid); err != nil || p.Absent {
 				t.Errorf("%s: valid example %q is refused: %v", a.Name, a.Valid, err)
@@ -80,7 +82,7 @@ func TestExamplesOfValues(t *testing.T) {
 				continue
 			}
 			if _, err := a.Parse(*a.Invalid); err == nil {
-				e := catalog.Example{Annotations: map[string]string{a.Name: *a.Invalid}}
+				e := document.Example{Annotations: map[string]string{a.Name: *a.Invalid}}
 				if findings := review(t, c, e); len(findings) == 0 {
 					t.Errorf("%s: invalid example %q is accepted", a.Name, *a.Invalid)
 				}
@@ -90,7 +92,7 @@ func TestExamplesOfValues(t *testing.T) {
 }
 
 func TestExamplesOfChecks(t *testing.T) {
-	each(t, func(t *testing.T, c *catalog.Catalog) {
+	each(t, func(t *testing.T, c *library.Catalog) {
 		for _, r := range c.Document().Checks {
 			if got := review(t, c, r.Valid); len(got) > 0 {
 				t.Errorf("%s: the valid example has findings: %+v", r.ID, got)
@@ -103,14 +105,14 @@ func TestExamplesOfChecks(t *testing.T) {
 	})
 }
 
-func idPrefix(c *catalog.Catalog) string {
+func idPrefix(c *library.Catalog) string {
 	if c.IDPrefix != "" {
 		return c.IDPrefix
 	}
 	return c.Name + "-"
 }
 
-func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []finding.Finding {
+func review(t *testing.T, c *library.Catalog, e document.Example) []finding.Finding {
 	t.Helper()
 	set, err := catalog.NewSet(catalog.Options{Catalogs: []string{c.Name}})
 	if err != nil {
@@ -120,7 +122,7 @@ func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []finding.Findi
 }
 
 func TestFindingsAreDocumented(t *testing.T) {
-	each(t, func(t *testing.T, c *catalog.Catalog) {
+	each(t, func(t *testing.T, c *library.Catalog) {
 		seen := map[string]bool{}
 		for _, r := range c.Docs() {
 			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, idPrefix(c)) {
@@ -132,7 +134,7 @@ func TestFindingsAreDocumented(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if names := catalog.Names(); !slices.IsSorted(names) || len(names) == 0 {
+	if names := library.BuiltIn().Names(); !slices.IsSorted(names) || len(names) == 0 {
 		t.Errorf("names are empty or not sorted: %q", names)
 	}
 }
@@ -145,7 +147,7 @@ func BenchmarkReview(b *testing.B) {
 		"load-balancer.hetzner.cloud/http-certificates": "shop", "load-balancer.hetzner.cloud/health-check-interval": "15s",
 	}
 	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
-	for name, catalogs := range map[string][]string{"one": {"hcloud"}, "all": catalog.Names()} {
+	for name, catalogs := range map[string][]string{"one": {"hcloud"}, "all": library.BuiltIn().Names()} {
 		b.Run(name, func(b *testing.B) {
 			set, err := catalog.NewSet(catalog.Options{Catalogs: catalogs})
 			if err != nil {

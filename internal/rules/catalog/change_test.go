@@ -7,15 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/finding"
 )
 
 // A change of an immutable value is refused if both values are known. Without a value and a default, the old value is
 // not known.
 func TestChanges(t *testing.T) {
-	set := setOf(Body{Annotations: []Annotation{
-		{Name: "sample/zone", Type: annotation.Type{Type: annotation.Text}, OnInvalid: Refused, OnChange: Refused},
-		{Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: Refused, OnChange: Refused, Default: "3"},
+	set := setOf(document.Body{Annotations: []document.Annotation{
+		{Name: "sample/zone", Type: annotation.Type{Type: annotation.Text}, OnInvalid: document.Refused, OnChange: document.Refused},
+		{Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: document.Refused, OnChange: document.Refused, Default: "3"},
 	}})
 	const changed = "sample-changed"
 	tests := map[string]struct {

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
 // Kubernetes itself defines the key, and most clouds read it: it does not show which cloud a Service is for.
 func TestDetectIgnoresKubernetesOwnKey(t *testing.T) {
 	svc := balancer(map[string]string{"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8"})
-	if got := Detect(svc); len(got) > 0 {
+	if got := library.BuiltIn().Detect(svc); len(got) > 0 {
 		t.Errorf("detected %q", got)
 	}
 }
@@ -26,14 +28,14 @@ func TestDetectRecognisesTypos(t *testing.T) {
 		"service.beta.kubernetes.io/load-balancer-source-range":        nil,
 		"service.beta.kubernetes.io/azure-load-balancer-internl":       {"azure"},
 	} {
-		if got := Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
+		if got := library.BuiltIn().Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
 			t.Errorf("%s: detected %q, want %q", key, got, want)
 		}
 	}
 }
 
 func TestUnknownKeyIsNearAnAlias(t *testing.T) {
-	set := setOf(Body{Annotations: []Annotation{{Name: "other/size", Aliases: []string{"sample/size"}, Type: annotation.Type{Type: annotation.Int}}}})
+	set := setOf(document.Body{Annotations: []document.Annotation{{Name: "other/size", Aliases: []string{"sample/size"}, Type: annotation.Type{Type: annotation.Int}}}})
 	found := reviewed(set, nil, balancer(map[string]string{"sample/sise": "1"}))
 	want := `did you mean "sample/size"?`
 	if len(found) != 1 || found[0].Severity != finding.Error || found[0].Remedy != want {

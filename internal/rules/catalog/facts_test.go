@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // factsFolder holds research about the controllers, if it is available. Each fact must be in a catalog, which may also
@@ -23,7 +23,7 @@ func TestFactsAreKnown(t *testing.T) {
 	if _, err := os.Stat(factsFolder); err != nil {
 		t.Skip("the facts are not available")
 	}
-	each(t, func(t *testing.T, c *catalog.Catalog) {
+	each(t, func(t *testing.T, c *library.Catalog) {
 		raw, err := os.ReadFile(filepath.Join(factsFolder, c.Name+".yaml"))
 		if err != nil {
 			t.Skip(err)

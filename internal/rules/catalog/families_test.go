@@ -5,7 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // Services without address families cannot be in the corpus: an API server validates its cases, too, and always sets
@@ -39,9 +40,9 @@ func TestFamilies(t *testing.T) {
 		"invalid value reported only once": {cloud: "aws-lbc", annotations: map[string]string{addresses: "DualStack"}, spec: ipv6, want: []string{"error " + addresses}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, _ := catalog.Find(c.cloud)
+			found, _ := library.BuiltIn().Find(c.cloud)
 			var got []string
-			for _, f := range review(t, found, catalog.Example{Annotations: c.annotations, Spec: c.spec}) {
+			for _, f := range review(t, found, document.Example{Annotations: c.annotations, Spec: c.spec}) {
 				got = append(got, string(f.Severity)+" "+f.Field[len("metadata.annotations["):len(f.Field)-1])
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -9,84 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/catalog/spec"
 	"quaymaster.dev/internal/rules/finding"
 )
-
-// The names of the findings that every catalog has; ids are these with the catalog's prefix. Docs, metrics and users'
-// suppressions refer to ids: they must not change. The checks of a catalog add further ids.
-const (
-	idUnknownKey   = "unknown-key"
-	idInvalidValue = "invalid-value"
-	idUnknownPort  = "unknown-port"
-	idRequirement  = "requirement"
-	idChanged      = "changed"
-	idDeprecated   = "deprecated"
-	idShadowed     = "shadowed"
-	idNotOwned     = "not-owned"
-	// Only catalogs with forms for ports have these.
-	idPortForm      = "port-form"
-	idAmbiguousPort = "ambiguous-port"
-)
-
-// Docs documents every finding of the catalog.
-func (c *Catalog) Docs() []finding.Doc {
-	known, used := finding.Docs(), c.usedIDs()
-	var docs []finding.Doc
-	for _, d := range known.Catalogs {
-		ofPorts := d.ID == idPortForm || d.ID == idAmbiguousPort
-		if ofPorts && !c.contents().portForms || c.Own && !used[d.ID] {
-			continue
-		}
-		if at := slices.IndexFunc(known.OwnCatalog, func(own finding.Doc) bool { return own.ID == d.ID }); c.Own && at >= 0 {
-			d = known.OwnCatalog[at]
-		}
-		d.ID = c.ID(d.ID)
-		docs = append(docs, d)
-	}
-	for _, d := range c.contents().Findings {
-		docs = append(docs, finding.Doc{ID: c.ID(d.ID), Severity: finding.Error, Help: d.Help})
-	}
-	for _, r := range c.contents().Checks {
-		docs = append(docs, finding.Doc{ID: c.ID(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
-	}
-	return docs
-}
-
-// usedIDs returns which of the usual findings the catalog can have.
-func (c *Catalog) usedIDs() map[string]bool {
-	used := map[string]bool{
-		idUnknownKey: true, idInvalidValue: true, idNotOwned: true, idUnknownPort: true, idPortForm: true,
-		idAmbiguousPort: true,
-	}
-	for _, e := range c.contents().entries {
-		used[idDeprecated] = used[idDeprecated] || e.Deprecated != ""
-		used[idShadowed] = used[idShadowed] || len(e.Aliases) > 0
-		used[idChanged] = used[idChanged] || e.OnChange != "" && e.ChangeID == ""
-		for _, q := range e.Requires {
-			used[idRequirement] = used[idRequirement] || q.ID == ""
-		}
-	}
-	return used
-}
-
-// OwnsID reports whether the id of a finding belongs to the catalog.
-func (c *Catalog) OwnsID(id string) bool { return strings.HasPrefix(id, c.idPrefix()) }
-
-func (c *Catalog) idPrefix() string {
-	if c.IDPrefix != "" {
-		return c.IDPrefix
-	}
-	return c.Name + "-"
-}
-
-// ID returns the id of the finding with a name in the catalog.
-func (c *Catalog) ID(name string) string {
-	if other, renamed := c.IDs[name]; renamed {
-		name = other
-	}
-	return c.idPrefix() + name
-}
 
 // Path returns the path of an annotation key, or a field unchanged.
 func Path(keyOrField string) string {
@@ -97,7 +24,7 @@ func Path(keyOrField string) string {
 }
 
 // finding returns a finding about a setting. Its check is the one of all annotations with this id.
-func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy string) finding.Finding {
+func (v *View) finding(s *Setting, id string, outcome document.Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
 		ID: v.catalog.ID(id), Check: id, Catalog: v.catalog.Name, Severity: outcome.Severity(),
 		Type: field.ErrorTypeInvalid, Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
@@ -106,8 +33,8 @@ func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy s
 
 // invalid reports a value that is not of the type.
 func (v *View) invalid(s *Setting) finding.Finding {
-	f := v.finding(s, idInvalidValue, s.OnInvalid, "must be "+s.Expected(), s.Remedy)
-	if variant := slices.Index(s.base.variants, s.entry); variant >= 0 {
+	f := v.finding(s, library.IDInvalidValue, s.OnInvalid, "must be "+s.Expected(), s.Remedy)
+	if variant := slices.Index(s.Base.Alternatives, s.Entry); variant >= 0 {
 		f.Check += " of variant " + strconv.Itoa(variant)
 	}
 	if s.Annotation.Severity != "" {
@@ -146,7 +73,7 @@ func (v *View) unknownPort(s *Setting) finding.Finding {
 	if len(v.Service.Spec.Ports) > 0 {
 		remedy = "use one of " + v.portNames()
 	}
-	return v.finding(s, idUnknownPort, Refused, message, remedy)
+	return v.finding(s, library.IDUnknownPort, document.Refused, message, remedy)
 }
 
 // portNames lists the numbers and names of ports that a suffix may be.
@@ -185,11 +112,11 @@ func (v *View) ambiguous(s *Setting) []finding.Finding {
 	}
 	var findings []finding.Finding
 	for _, i := range s.ports {
-		if v.governing[s.base.form][i] != ambiguous {
+		if v.governing[s.Base.Form][i] != ambiguous {
 			continue
 		}
 		byNumber := s.name + "." + spec.Number(v.Service.Spec.Ports[i])
-		f := v.finding(s, idAmbiguousPort, Refused,
+		f := v.finding(s, library.IDAmbiguousPort, document.Refused,
 			"must not be combined with "+byNumber+", which sets the same port", "remove one of the two")
 		f.Subject = f.Field + " and " + byNumber + "=" + v.Service.Annotations[byNumber]
 		f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}

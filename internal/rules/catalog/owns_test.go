@@ -7,22 +7,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // ownership belongs to a controller that ignores Services of the type theirs, and requires a type or a class.
-var ownership = &Catalog{
-	Head: Head{Owns: Ownership{
-		NoClass: true,
-		Classes: []string{"example.com/*"},
-		When:    []Condition{{Key: "example.com/type", Not: []string{"theirs"}}},
-		Any:     []Condition{{Key: "example.com/type", Is: []string{"ours"}}, {Field: "spec.loadBalancerClass", Set: new(true)}},
-	}},
-	contents: func() *contents {
-		return newContents(Head{}, Body{Annotations: []Annotation{
-			{Name: "example.com/type", Type: annotation.Type{Type: annotation.Enum, Values: []string{"ours", "theirs", "neither"}}},
-		}})
-	},
-}
+var ownership = catalogOf(document.Head{Name: "sample", Owns: document.Ownership{
+	NoClass: true,
+	Classes: []string{"example.com/*"},
+	When:    []document.Condition{{Key: "example.com/type", Not: []string{"theirs"}}},
+	Any:     []document.Condition{{Key: "example.com/type", Is: []string{"ours"}}, {Field: "spec.loadBalancerClass", Set: new(true)}},
+}}, document.Body{Annotations: []document.Annotation{
+	{Name: "example.com/type", Type: annotation.Type{Type: annotation.Enum, Values: []string{"ours", "theirs", "neither"}}},
+}})
 
 func TestOwns(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -48,7 +45,7 @@ func TestOwns(t *testing.T) {
 			if c.class != "" {
 				svc.Spec.LoadBalancerClass = &c.class
 			}
-			if got := (Set{catalogs: []*Catalog{ownership}}).Parse(svc).views[0].owned; got != c.want {
+			if got := (Set{catalogs: []*library.Catalog{ownership}}).Parse(svc).views[0].owned; got != c.want {
 				t.Errorf("got owned %t, want %t", got, c.want)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable, but remembers what was
@@ -172,11 +174,11 @@ func (p *Parsed) Own() *View {
 
 // View is a Service as one controller reads it.
 type View struct {
-	*contents
+	*library.Contents
 	// Service must not be changed.
 	Service *corev1.Service
 
-	catalog *Catalog
+	catalog *library.Catalog
 	set     Set
 	owned   bool
 	// settings holds the annotations that the catalog knows, sorted by key.
@@ -189,9 +191,9 @@ type View struct {
 	// unknown are the keys under the prefixes of Quaymaster's own catalog that it does not know.
 	unknown []string
 	// suggestions holds the keys that unknown keys are probably typos of; nil until a check depends on them.
-	suggestions map[string]suggestion
+	suggestions map[string]library.Suggestion
 	// uncertain holds the entries whose value is not known because a suffix is wrong.
-	uncertain map[*entry]bool
+	uncertain map[*library.Entry]bool
 	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed, if there are many ports.
 	portsByNumber map[int32][]int
 	portsByName   map[string][]int
@@ -201,7 +203,7 @@ type View struct {
 
 // Setting is one annotation of a Service.
 type Setting struct {
-	*entry
+	*library.Entry
 	// Key and Raw are the key and the value as written in the Service.
 	Key, Raw string
 	// Value is the parsed value. Err is set if Raw is invalid; its text follows "must be …".
@@ -210,7 +212,7 @@ type Setting struct {
 
 	// name is the name of the entry with the placeholders filled in, even if Key is an alias.
 	name     string
-	bindings bindings
+	bindings document.Bindings
 	// shadowed is true for an alias that is not read, because the name itself is also set.
 	shadowed bool
 	// suffix is the dot and the number or name of a port that follow a plain key; named is true for a name.
@@ -233,21 +235,21 @@ var ambiguous = &Setting{}
 func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 
 // newView parses the annotations, except for those that have been parsed before.
-func newView(c *Catalog, p *Parsed, known reusable) *View {
-	v := &View{contents: c.contents(), catalog: c, set: p.set, Service: p.Service}
+func newView(c *library.Catalog, p *Parsed, known reusable) *View {
+	v := &View{Contents: c.Contents(), catalog: c, set: p.set, Service: p.Service}
 	v.settings = make([]*Setting, 0, len(p.keys))
 	m := &memory{}
 	for i, key := range p.keys {
 		e, b, suffix, found := v.lookUp(key)
 		if !found {
-			if c.Own && hasPrefix(key, c.Prefixes) {
+			if c.Own && document.HasPrefix(key, c.Prefixes) {
 				v.unknown = append(v.unknown, key)
 			}
 			continue
 		}
 		s := m.next(len(p.keys) - i)
 		v.init(s, key, e, b, suffix)
-		if before := known.setting(key); before != nil && before.entry == s.entry {
+		if before := known.setting(key); before != nil && before.Entry == s.Entry {
 			s.Value, s.Err = before.Value, before.Err
 		} else {
 			if p.set.onParse != nil {
@@ -258,7 +260,7 @@ func newView(c *Catalog, p *Parsed, known reusable) *View {
 		v.settings = append(v.settings, s)
 	}
 	if known.View != nil && known.suggestions != nil {
-		v.suggestions = map[string]suggestion{}
+		v.suggestions = map[string]library.Suggestion{}
 		for _, key := range v.unknown {
 			if s, found := known.suggestions[key]; found {
 				v.suggestions[key] = s
@@ -266,7 +268,7 @@ func newView(c *Catalog, p *Parsed, known reusable) *View {
 		}
 	}
 	v.owned = v.owns()
-	if v.portForms && v.owned {
+	if v.PortForms && v.owned {
 		v.assign()
 	}
 	return v
@@ -298,9 +300,9 @@ func (m *memory) next(atMost int) *Setting {
 }
 
 // init fills in what a Setting says apart from its value.
-func (v *View) init(s *Setting, key string, e *entry, b bindings, suffix string) {
+func (v *View) init(s *Setting, key string, e *library.Entry, b document.Bindings, suffix string) {
 	*s = Setting{
-		entry: e.variantFor(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b,
+		Entry: v.variantOf(e), Key: key, Raw: v.Service.Annotations[key], name: b.Expand(e.Name), bindings: b,
 		suffix: suffix,
 	}
 	if s.name != key && suffix == "" {
@@ -314,28 +316,28 @@ func (v *View) init(s *Setting, key string, e *entry, b bindings, suffix string)
 	}
 }
 
+// variantOf returns the variant of an entry for the Service, or the entry itself.
+func (v *View) variantOf(e *library.Entry) *library.Entry {
+	for i, other := range e.Alternatives {
+		if v.all(e.Variants[i].If, service) {
+			return other
+		}
+	}
+	return e
+}
+
 // lookUp returns the entry that a key belongs to, and the suffix of a form for a port, with its dot. It also finds the suffix of a
 // key without such a form, so that validation can report it.
-func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, found bool) {
-	if e, b, found = v.find(key); found || !v.portForms {
+func (v *View) lookUp(key string) (e *library.Entry, b document.Bindings, suffix string, found bool) {
+	if e, b, found = v.Find(key); found || !v.PortForms {
 		return e, b, "", found
 	}
-	if plain, suffix, cut := v.catalog.cutPort(key); cut {
-		if e, found = v.byName[plain]; found {
+	if plain, suffix, cut := v.catalog.CutPort(key); cut {
+		if e, found = v.ByName[plain]; found {
 			return e, nil, suffix, true
 		}
 	}
 	return nil, nil, "", false
-}
-
-// cutPort splits a key before the first dot after its prefix.
-func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
-	prefix, rest := c.split(key)
-	at := strings.IndexByte(rest, '.')
-	if at < 0 {
-		return key, "", false
-	}
-	return key[:len(prefix)+at], rest[at:], true
 }
 
 // fewPorts is the number of ports up to which a search is cheaper than an index.
@@ -395,28 +397,28 @@ func (v *View) indexPorts() bool {
 
 // assign decides which setting governs each port: the form for the port, else the plain key.
 func (v *View) assign() {
-	v.governing = make([][]*Setting, v.forms)
+	v.governing = make([][]*Setting, v.Forms)
 	// form is what is known about an entry with forms for ports.
 	type form struct {
 		plain     *Setting
 		competing bool
 	}
-	forms := make([]form, v.forms)
+	forms := make([]form, v.Forms)
 	ports, memory := len(v.Service.Spec.Ports), []*Setting(nil)
 	for _, s := range v.settings {
 		if !s.PortForm {
 			continue
 		}
-		governing := v.governing[s.base.form]
+		governing := v.governing[s.Base.Form]
 		if governing == nil {
 			if len(memory) < ports {
-				memory = make([]*Setting, min(len(v.settings), v.forms)*ports)
+				memory = make([]*Setting, min(len(v.settings), v.Forms)*ports)
 			}
 			governing, memory = memory[:ports:ports], memory[ports:]
-			v.governing[s.base.form] = governing
+			v.governing[s.Base.Form] = governing
 		}
 		if s.Key == s.name {
-			forms[s.base.form].plain = s
+			forms[s.Base.Form].plain = s
 		}
 		for _, i := range s.ports {
 			if governing[i] == nil {
@@ -424,12 +426,12 @@ func (v *View) assign() {
 				continue
 			}
 			// Neither governs until the user removes one. Until then, nothing that depends on the value is reported.
-			governing[i], forms[s.base.form].competing = ambiguous, true
+			governing[i], forms[s.Base.Form].competing = ambiguous, true
 		}
 	}
 	for _, s := range v.settings {
 		if s.PortForm {
-			s.undecided = forms[s.base.form].competing
+			s.undecided = forms[s.Base.Form].competing
 		}
 	}
 	for i, governing := range v.governing {
@@ -454,8 +456,8 @@ func (v *View) govern(governing []*Setting, plain *Setting) {
 }
 
 // settingsOf returns the settings of a name that the controller reads.
-func (v *View) settingsOf(name string, b bindings) []*Setting {
-	name = b.expand(name)
+func (v *View) settingsOf(name string, b document.Bindings) []*Setting {
+	name = b.Expand(name)
 	var found []*Setting
 	for _, s := range v.settings {
 		if s.hasValue() && s.belongsTo(name) {
@@ -466,9 +468,9 @@ func (v *View) settingsOf(name string, b bindings) []*Setting {
 }
 
 // markUncertain records that the value of an entry is not known, because the suffix of a key is wrong.
-func (v *View) markUncertain(e *entry) {
+func (v *View) markUncertain(e *library.Entry) {
 	if v.uncertain == nil {
-		v.uncertain = map[*entry]bool{}
+		v.uncertain = map[*library.Entry]bool{}
 	}
 	v.uncertain[e] = true
 }

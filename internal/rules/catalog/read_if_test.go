@@ -8,15 +8,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
+// catalogOf returns a catalog for tests.
+func catalogOf(h document.Head, b document.Body) *library.Catalog {
+	c, _ := library.BuiltIn().With(document.Document{Head: h, Body: b}).Find(h.Name)
+	return c
+}
+
 // setOf returns a set of one catalog with a body for tests.
-func setOf(b Body) Set {
-	c := &Catalog{Head: Head{Name: "sample", Title: "Sample", Prefixes: []string{"sample/"}, Owns: Ownership{AnyClass: true}}}
-	body := newContents(c.Head, b)
-	c.contents = func() *contents { return body }
-	return Set{catalogs: []*Catalog{c}}
+func setOf(b document.Body) Set {
+	h := document.Head{Name: "sample", Title: "Sample", Prefixes: []string{"sample/"}, Owns: document.Ownership{AnyClass: true}}
+	return Set{catalogs: []*library.Catalog{catalogOf(h, b)}}
 }
 
 // reviewed returns the findings of an update, or of a creation.
@@ -47,11 +53,11 @@ func brief(findings []finding.Finding) map[string]finding.Severity {
 }
 
 func TestReadIf(t *testing.T) {
-	set := setOf(Body{Annotations: []Annotation{
-		{Name: "sample/kind", Type: annotation.Type{Type: annotation.Enum, Values: []string{"big", "small"}}, Default: "small", OnInvalid: Refused},
+	set := setOf(document.Body{Annotations: []document.Annotation{
+		{Name: "sample/kind", Type: annotation.Type{Type: annotation.Enum, Values: []string{"big", "small"}}, Default: "small", OnInvalid: document.Refused},
 		{
-			Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: Refused, OnChange: Refused,
-			ReadIf: []Condition{{Key: "sample/kind", Is: []string{"big"}}},
+			Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: document.Refused, OnChange: document.Refused,
+			ReadIf: []document.Condition{{Key: "sample/kind", Is: []string{"big"}}},
 		},
 	}})
 	unread := map[string]finding.Severity{"sample-requirement": finding.Warning}

@@ -3,6 +3,8 @@ package catalog
 import (
 	"maps"
 	"slices"
+
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 // Offer returns the value that an annotation could get; offered is false if there is none.
@@ -30,27 +32,27 @@ func (p *Parsed) Required(key string, offer Offer) []string {
 
 // required returns what one annotation requires directly.
 func (v *View) required(key string, offer Offer) []string {
-	e, b, found := v.find(key)
+	e, b, found := v.Find(key)
 	if !found {
 		return nil
 	}
-	e = e.variantFor(v)
+	e = v.variantOf(e)
 	raw, _ := offer(key)
 	value, err := e.Parse(raw)
 	if err != nil {
 		return nil
 	}
 	var keys []string
-	for i := range e.Requires {
-		if q := &e.Requires[i]; q.concerns(value) {
+	for _, q := range e.Requirements {
+		if q.Concerns(value) {
 			keys = append(keys, v.satisfying(q.Any, b, offer)...)
 		}
 	}
 	for _, c := range e.Checks {
-		keys = append(keys, b.expand(c.With["key"]))
+		keys = append(keys, b.Expand(c.With["key"]))
 	}
 	for _, c := range v.Checks {
-		mentions := func(one Condition) bool { return one.Key == e.Name }
+		mentions := func(one document.Condition) bool { return one.Key == e.Name }
 		if slices.ContainsFunc(c.If, mentions) {
 			keys = append(keys, v.satisfying(c.Any, b, offer)...)
 		}
@@ -64,15 +66,15 @@ func (v *View) required(key string, offer Offer) []string {
 }
 
 // satisfying returns the first annotation that would satisfy one of the conditions.
-func (v *View) satisfying(conditions []Condition, b bindings, offer Offer) []string {
+func (v *View) satisfying(conditions []document.Condition, b document.Bindings, offer Offer) []string {
 	for _, c := range conditions {
-		key := b.expand(c.Key)
+		key := b.Expand(c.Key)
 		raw, offered := offer(key)
-		e, _, found := v.find(key)
+		e, _, found := v.Find(key)
 		if !offered || !found || c.Set != nil && !*c.Set {
 			continue
 		}
-		if value, err := e.variantFor(v).Parse(raw); err == nil && c.HoldsFor(value.List) {
+		if value, err := v.variantOf(e).Parse(raw); err == nil && c.HoldsFor(value.List) {
 			return []string{key}
 		}
 	}

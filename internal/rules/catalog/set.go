@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -16,6 +14,8 @@ import (
 type Options struct {
 	// Catalogs are the names of the catalogs.
 	Catalogs []string
+	// Library is where they come from; nil for the catalogs of this build.
+	Library *library.Library
 	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
 	// ClassOnly means that it does not serve Services without a class.
@@ -29,9 +29,10 @@ type Options struct {
 
 // Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
 type Set struct {
-	catalogs []*Catalog
+	catalogs []*library.Catalog
+	library  *library.Library
 	// others are catalogs of which only the aliases are known.
-	others []*Catalog
+	others []*library.Catalog
 	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
 	domains map[string]bool
 	class   string
@@ -43,13 +44,17 @@ type Set struct {
 
 // NewSet selects catalogs. It fails if one does not exist.
 func NewSet(o Options) (Set, error) {
+	if o.Library == nil {
+		o.Library = library.BuiltIn()
+	}
+	names := o.Library.Names()
 	for _, name := range o.Catalogs {
-		if _, found := Find(name); !found {
-			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s",
-				name, strings.Join(Names(), ", "), didYouMean(name, Names()))
+		if !slices.Contains(names, name) {
+			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(names, ", "), didYouMean(name, names))
 		}
 	}
-	return Set{class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
+	s := Set{library: o.Library, class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys, onParse: o.OnParse}
+	return s.With(o.Catalogs), nil
 }
 
 // didYouMean returns a suggestion to append to an error about an unknown name, or the empty string.
@@ -65,71 +70,12 @@ func (s Set) With(names []string) Set {
 	other := s
 	other.catalogs = nil
 	for _, name := range names {
-		if c, found := Find(name); found && !slices.Contains(other.catalogs, c) {
+		if c, found := s.library.Find(name); found && !slices.Contains(other.catalogs, c) {
 			other.catalogs = append(other.catalogs, c)
 		}
 	}
 	other.domains = domains(other.catalogs)
 	return other
-}
-
-// Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
-// loadBalancerClass.
-func Detect(svc *corev1.Service) []string {
-	var names []string
-	for _, name := range Names() {
-		c := heads()[name]
-		class := svc.Spec.LoadBalancerClass
-		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(class)
-		for key := range svc.Annotations {
-			claimed = claimed || c.claims(key)
-		}
-		if claimed {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them
-// accepts. refused is false if no catalog knows the key.
-func Refuses(key, value string) (expected string, refused bool) {
-	for _, name := range Names() {
-		c := heads()[name]
-		if !c.concerns(key) {
-			continue
-		}
-		e, _, found := c.contents().find(key)
-		if !found {
-			continue
-		}
-		if _, err := e.Parse(value); err == nil {
-			return "", false
-		}
-		expected, refused = e.Expected(), true
-	}
-	return expected, refused
-}
-
-// ownCatalogs returns the catalogs of Quaymaster's own controller.
-var ownCatalogs = sync.OnceValue(func() []*Catalog {
-	var own []*Catalog
-	for _, name := range Names() {
-		if c := heads()[name]; c.Own {
-			own = append(own, c)
-		}
-	}
-	return own
-})
-
-// OwnCatalog returns the catalog of Quaymaster's own controller that the prefix of a key belongs to.
-func OwnCatalog(key string) (*Catalog, bool) {
-	for _, c := range ownCatalogs() {
-		if hasPrefix(key, c.Prefixes) {
-			return c, true
-		}
-	}
-	return nil, false
 }
 
 // Validate validates a Service by the catalogs whose controllers own it. Each error names at most one listener, so that
@@ -161,7 +107,7 @@ func (p *Parsed) Changes(old *Parsed) []finding.Finding {
 	return findings
 }
 
-func (s Set) severity(c *Catalog) finding.Severity {
+func (s Set) severity(c *library.Catalog) finding.Severity {
 	if c.Own {
 		return finding.Error
 	}
@@ -181,7 +127,7 @@ func (p *Parsed) WrittenDefaults() map[string]string {
 		if !v.owned || !v.catalog.Own {
 			continue
 		}
-		for _, e := range v.entries {
+		for _, e := range v.Entries {
 			if _, set := p.Service.Annotations[e.Name]; e.WriteDefault && !set {
 				defaults[e.Name] = e.Default
 			}
@@ -199,21 +145,22 @@ func (p *Parsed) Sets(key string) bool {
 // ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
 func (p *Parsed) ReadByOwn(key string) bool {
 	return slices.ContainsFunc(p.views, func(v *View) bool {
-		return v.owned && v.catalog.Own && v.catalog.readsKey(key)
+		return v.owned && v.catalog.Own && v.catalog.ReadsKey(key)
 	})
 }
 
 // Own returns the set of only the catalogs of Quaymaster's own controller. class is the loadBalancerClass that it
 // serves; with defaultClass, it also serves Services without one.
 func Own(class string, defaultClass bool) Set {
-	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class, classOnly: !defaultClass}
+	own := library.BuiltIn().Own()
+	return Set{catalogs: own, library: library.BuiltIn(), domains: domains(own), class: class, classOnly: !defaultClass}
 }
 
 // domains returns the parts before the slash of every key that may belong to one of the catalogs.
-func domains(catalogs []*Catalog) map[string]bool {
+func domains(catalogs []*library.Catalog) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range catalogs {
-		for domain := range c.contents().domains {
+		for domain := range c.Contents().Domains {
 			all[domain] = true
 		}
 		for _, prefix := range slices.Concat(c.Prefixes, c.SharedPrefixes) {

@@ -1,5 +1,9 @@
 package catalog
 
+import (
+	"quaymaster.dev/internal/rules/catalog/library"
+)
+
 import "slices"
 
 // Aliases returns the other keys that the controllers read as the same annotation as the key.
@@ -7,17 +11,17 @@ func (p *Parsed) Aliases(key string) []string {
 	return appendAliases(appendAliases(nil, key, p.set.catalogs), key, p.set.others)
 }
 
-func appendAliases(all []string, key string, catalogs []*Catalog) []string {
+func appendAliases(all []string, key string, catalogs []*library.Catalog) []string {
 	for _, c := range catalogs {
-		if !c.concerns(key) {
+		if !c.Concerns(key) {
 			continue
 		}
-		e, b, found := c.contents().find(key)
+		e, b, found := c.Contents().Find(key)
 		if !found || len(e.Aliases) == 0 {
 			continue
 		}
 		for _, name := range e.Names() {
-			if name = b.expand(name); name != key && !slices.Contains(all, name) {
+			if name = b.Expand(name); name != key && !slices.Contains(all, name) {
 				all = append(all, name)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/check"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/catalog/spec"
 	"quaymaster.dev/internal/rules/finding"
 )
@@ -36,10 +38,10 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		if s.Raw == v.Service.Annotations[s.name] {
 			return findings
 		}
-		return append(findings, v.finding(s, idShadowed, Ignored,
+		return append(findings, v.finding(s, library.IDShadowed, document.Ignored,
 			"is not read, because "+s.name+" is also set", "remove one of the two"))
 	case s.suffix != "" && !s.PortForm:
-		return append(findings, v.finding(s, idPortForm, Refused,
+		return append(findings, v.finding(s, library.IDPortForm, document.Refused,
 			s.name+" cannot be set for a single port", "write "+s.name+", which is for the whole load balancer"))
 	case s.suffix != "" && len(s.ports) == 0:
 		findings = append(findings, v.unknownPort(s))
@@ -47,18 +49,18 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 	if port, known := v.port(s); !known {
 		outcome := s.UnknownPort
 		if outcome == "" {
-			outcome = Ignored
+			outcome = document.Ignored
 		}
-		findings = append(findings, v.finding(s, idUnknownPort, outcome,
+		findings = append(findings, v.finding(s, library.IDUnknownPort, outcome,
 			"must be for a port of the Service, which has no port "+port, "correct or remove the key"))
 	}
 	if f, deprecated := v.deprecated(s); deprecated {
 		findings = append(findings, f)
 	}
 	if missing, unread := v.notRead(s.Annotation, s.bindings); unread {
-		conditions := []Condition{missing}
-		return append(findings, v.finding(s, idRequirement, Ignored,
-			"has no effect: "+requirementText(conditions, s.bindings), Requirement{Any: conditions}.remedy(s.bindings)))
+		conditions := []document.Condition{missing}
+		return append(findings, v.finding(s, library.IDRequirement, document.Ignored,
+			"has no effect: "+document.RequirementText(conditions, s.bindings), document.Requirement{Any: conditions}.RemedyFor(s.bindings)))
 	}
 	if s.Err != nil {
 		findings = append(findings, v.invalid(s))
@@ -68,8 +70,8 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		return findings
 	}
 	findings = append(findings, v.withoutEffect(s)...)
-	for i := range s.Requires {
-		findings = v.require(s, &s.Requires[i], findings)
+	for i := range s.Requirements {
+		findings = v.require(s, s.Requirements[i], findings)
 	}
 	for i := range s.Checks {
 		findings = v.call(s, i, findings)
@@ -92,7 +94,7 @@ func (v *View) call(s *Setting, index int, findings []finding.Finding) []finding
 		outcome = s.OnInvalid
 	}
 	if id == "" {
-		id = idInvalidValue
+		id = library.IDInvalidValue
 	}
 	found := v.finding(s, id, outcome, "must "+problem, "correct the value")
 	found.Check = "checks " + strconv.Itoa(index) + ": " + reason(problem)
@@ -114,13 +116,13 @@ func reason(text string) string {
 }
 
 // notRead reports whether the controller is known not to read a key, and the condition that does not hold.
-func (v *View) notRead(a *Annotation, b bindings) (missing Condition, unread bool) {
+func (v *View) notRead(a *document.Annotation, b document.Bindings) (missing document.Condition, unread bool) {
 	for _, c := range a.ReadIf {
 		if holds, known := v.holds(c, scope{bindings: b}); known && !holds {
 			return c, true
 		}
 	}
-	return Condition{}, false
+	return document.Condition{}, false
 }
 
 // port returns the port in a family's key and reports whether the Service has it; true for a key without a port.
@@ -139,24 +141,24 @@ func (v *View) port(s *Setting) (text string, known bool) {
 func (v *View) deprecated(s *Setting) (finding.Finding, bool) {
 	switch {
 	case s.Deprecated != "":
-		return v.finding(s, idDeprecated, Ignored, "is deprecated", s.Deprecated), true
+		return v.finding(s, library.IDDeprecated, document.Ignored, "is deprecated", s.Deprecated), true
 	case s.AliasesDeprecated && s.Key != s.name:
-		return v.finding(s, idDeprecated, Ignored, "is deprecated", "use "+s.name), true
+		return v.finding(s, library.IDDeprecated, document.Ignored, "is deprecated", "use "+s.name), true
 	}
 	return finding.Finding{}, false
 }
 
 // withoutEffect reports a setting that has no effect on any port, which its author cannot have intended.
 func (v *View) withoutEffect(s *Setting) []finding.Finding {
-	if len(s.applies) == 0 || !s.applies[0].concerns(s.Value) || s.undecided {
+	if len(s.Applies) == 0 || !s.Applies[0].Concerns(s.Value) || s.undecided {
 		return nil
 	}
 	failing := -1
 	if !s.PortForm {
-		failing = v.failing(s.base, scope{bindings: s.bindings})
+		failing = v.failing(s.Base, scope{bindings: s.bindings})
 	}
 	for _, i := range s.governs {
-		at := v.failing(s.base, service.atPort(i))
+		at := v.failing(s.Base, service.atPort(i))
 		if at < 0 {
 			return nil
 		}
@@ -165,21 +167,14 @@ func (v *View) withoutEffect(s *Setting) []finding.Finding {
 	if failing < 0 {
 		return nil
 	}
-	return []finding.Finding{v.breach(s, s.applies[failing], s.bindings)}
-}
-
-// concerns reports whether the requirement applies to a value.
-func (q *Requirement) concerns(value annotation.Value) bool {
-	return q.Values == nil || slices.ContainsFunc(value.List, func(v string) bool {
-		return slices.Contains(q.Values, v)
-	})
+	return []finding.Finding{v.breach(s, s.Applies[failing], s.bindings)}
 }
 
 // require appends the findings about a requirement of a setting.
-func (v *View) require(s *Setting, q *Requirement, findings []finding.Finding) []finding.Finding {
+func (v *View) require(s *Setting, q *library.Requirement, findings []finding.Finding) []finding.Finding {
 	switch {
 	case q.SomePort, s.PortForm && len(s.governs) == 0:
-	case q.eachPort:
+	case q.EachPort:
 		for _, i := range s.governs {
 			if v.breaks(s, q, service.atPort(i)) {
 				f := v.breach(s, q, s.bindings)
@@ -193,22 +188,22 @@ func (v *View) require(s *Setting, q *Requirement, findings []finding.Finding) [
 	return findings
 }
 
-func (v *View) breaks(s *Setting, q *Requirement, sc scope) bool {
-	return q.concerns(s.Value) && v.all(q.If, sc) && v.none(q.Any, sc)
+func (v *View) breaks(s *Setting, q *library.Requirement, sc scope) bool {
+	return q.Concerns(s.Value) && v.all(q.If, sc) && v.none(q.Any, sc)
 }
 
-func (v *View) breach(s *Setting, q *Requirement, b bindings) finding.Finding {
+func (v *View) breach(s *Setting, q *library.Requirement, b document.Bindings) finding.Finding {
 	id := q.ID
 	if id == "" {
-		id = idRequirement
+		id = library.IDRequirement
 	}
-	f := v.finding(s, id, q.OnBreach, q.text(b), q.remedy(b))
-	f.Check = "requires " + strconv.Itoa(q.index)
+	f := v.finding(s, id, q.OnBreach, q.Text(b), q.RemedyFor(b))
+	f.Check = "requires " + strconv.Itoa(q.Index)
 	return f
 }
 
 // check appends the findings about the Service as a whole, or about each of its ports.
-func (v *View) check(c *Check, findings []finding.Finding) []finding.Finding {
+func (v *View) check(c *document.Check, findings []finding.Finding) []finding.Finding {
 	if !c.EachPort {
 		return append(findings, v.breachesOf(c, service)...)
 	}
@@ -221,7 +216,7 @@ func (v *View) check(c *Check, findings []finding.Finding) []finding.Finding {
 	return findings
 }
 
-func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
+func (v *View) breachesOf(c *document.Check, sc scope) []finding.Finding {
 	if !v.all(c.If, sc) {
 		return nil
 	}
@@ -273,7 +268,7 @@ func (v *View) locate(f *finding.Finding, at string, sc scope) {
 
 // blamed returns the setting of a key that is read; at the port of the scope, if it has one.
 func (v *View) blamed(key string, sc scope) *Setting {
-	if sc.port > 0 && v.byName[key].PortForm {
+	if sc.port > 0 && v.ByName[key].PortForm {
 		return v.Governor(key, sc.port-1)
 	}
 	for _, s := range v.settingsOf(key, sc.bindings) {
@@ -286,12 +281,12 @@ func (v *View) blamed(key string, sc scope) *Setting {
 func (v *View) changes(was *View) []finding.Finding {
 	inUse := len(was.Service.Status.LoadBalancer.Ingress) > 0
 	var findings []finding.Finding
-	for _, e := range v.entries {
-		if e.OnChange == "" && len(e.variants) == 0 {
+	for _, e := range v.Entries {
+		if e.OnChange == "" && len(e.Alternatives) == 0 {
 			continue
 		}
-		e = e.variantFor(v)
-		if e.OnChange == "" || e.family() || !inUse && !e.Immutable {
+		e = v.variantOf(e)
+		if e.OnChange == "" || e.Family() || !inUse && !e.Immutable {
 			continue
 		}
 		before, knew := was.values(e.Name, scope{certain: true})
@@ -303,17 +298,17 @@ func (v *View) changes(was *View) []finding.Finding {
 		if slices.ContainsFunc(was.settingsOf(e.Name, nil), hadNoEffect) {
 			continue
 		}
-		s := &Setting{entry: e, Key: e.Name}
+		s := &Setting{Entry: e, Key: e.Name}
 		if settings := v.settingsOf(e.Name, nil); len(settings) > 0 {
 			s = settings[0]
 		}
 		outcome, id := e.OnChange, e.ChangeID
 		if (len(before) == 0 || len(after) == 0) && !e.NoDefault {
 			// The value without the key is not known, and may be the same.
-			outcome = Ignored
+			outcome = document.Ignored
 		}
 		if id == "" {
-			id = idChanged
+			id = library.IDChanged
 		}
 		message := "must not change from " + orUnset(before)
 		if !e.Immutable {
@@ -349,7 +344,7 @@ func (v *View) at(sc scope) *subject {
 
 func (s *subject) Value(key string) (value annotation.Value, found bool) {
 	key = s.Expand(key)
-	e, known := s.byName[key]
+	e, known := s.ByName[key]
 	if known && e.PortForm && s.scope.port > 0 {
 		value, found = s.valueAt(e, s.scope.port-1)
 		return value, found && value.List != nil
@@ -358,8 +353,8 @@ func (s *subject) Value(key string) (value annotation.Value, found bool) {
 		return setting.Value, setting.Err == nil
 	}
 	if known {
-		if d, holds := s.defaultOf(e, s.scope); holds && d.raw != "" {
-			return d.value, true
+		if d, holds := s.defaultOf(e, s.scope); holds && d.Raw != "" {
+			return d.Value, true
 		}
 	}
 	return annotation.Value{}, false
@@ -374,7 +369,7 @@ func (s *subject) Written(key string) (raw string, set bool) {
 	return "", false
 }
 
-func (s *subject) Expand(name string) string { return s.scope.bindings.expand(name) }
+func (s *subject) Expand(name string) string { return s.scope.bindings.Expand(name) }
 
 func (s *subject) Placeholder(name string) (text string, bound bool) {
 	text, bound = s.scope.bindings[name]

@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/catalog/spec"
 )
 
 // scope is what a condition is evaluated for: the whole Service or one of its ports, with the values of placeholders.
 type scope struct {
-	bindings bindings
+	bindings document.Bindings
 	// port is an index in spec.ports plus one; 0 is the Service as a whole.
 	port int
 	// certain is true if typos do not matter: a value that is not set is then the default.
@@ -35,8 +37,8 @@ func (s scope) atPort(port int) scope {
 
 // isSet reports whether an annotation sets a name. That is not known if another annotation is probably a typo of it.
 func (v *View) isSet(name string, sc scope) (set, known bool) {
-	name = sc.bindings.expand(name)
-	e, found := v.byName[name]
+	name = sc.bindings.Expand(name)
+	e, found := v.ByName[name]
 	switch {
 	case !found || !e.PortForm:
 		set = slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.hasValue() && s.belongsTo(name) })
@@ -56,8 +58,8 @@ func (v *View) isSet(name string, sc scope) (set, known bool) {
 // values returns the values of a name: those that are set, else the default. known is false if a value is invalid or
 // uncertain; the result then holds only the values of ports where they are known.
 func (v *View) values(name string, sc scope) (values []string, known bool) {
-	name = sc.bindings.expand(name)
-	e, found := v.byName[name]
+	name = sc.bindings.Expand(name)
+	e, found := v.ByName[name]
 	if found && e.PortForm {
 		return v.portValues(e, sc)
 	}
@@ -83,11 +85,11 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 		return nil, false
 	}
 	d, known := v.defaultOf(e, sc)
-	return d.value.List, known
+	return d.Value.List, known
 }
 
 // portValues returns the values at one port, or at all ports to which the annotation applies.
-func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
+func (v *View) portValues(e *library.Entry, sc scope) (values []string, known bool) {
 	if sc.port > 0 {
 		value, known := v.valueAt(e, sc.port-1)
 		if !known {
@@ -111,7 +113,7 @@ func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 
 // valueAt returns the value of an annotation with a form for ports at one port. known is false if the value is invalid,
 // ambiguous, uncertain, or impossible at the port.
-func (v *View) valueAt(e *entry, port int) (value annotation.Value, known bool) {
+func (v *View) valueAt(e *library.Entry, port int) (value annotation.Value, known bool) {
 	switch s := v.governor(e, port); s {
 	case nil:
 	case ambiguous:
@@ -123,11 +125,11 @@ func (v *View) valueAt(e *entry, port int) (value annotation.Value, known bool) 
 		return annotation.Value{}, false
 	}
 	d, known := v.defaultOf(e, service.atPort(port))
-	return d.value, known
+	return d.Value, known
 }
 
 // governor returns the setting that governs a port, which may be ambiguous; nil if there is none.
-func (v *View) governor(e *entry, port int) *Setting {
+func (v *View) governor(e *library.Entry, port int) *Setting {
 	if governing := v.governed(e); len(governing) > 0 {
 		return governing[port]
 	}
@@ -135,40 +137,42 @@ func (v *View) governor(e *entry, port int) *Setting {
 }
 
 // governed returns the settings that govern the ports; nil if the Service does not set the entry.
-func (v *View) governed(e *entry) []*Setting {
+func (v *View) governed(e *library.Entry) []*Setting {
 	if v.governing == nil {
 		return nil
 	}
-	return v.governing[e.form]
+	return v.governing[e.Form]
 }
 
 // possible reports whether a value satisfies the requirements for the port itself. For example, http is not possible at
 // a UDP port.
 func (v *View) possible(s *Setting, port int) bool {
-	return !slices.ContainsFunc(s.Requires, func(q Requirement) bool {
-		ofPort := func(c Condition) bool { return spec.OfPorts(c.Field) }
-		ofKey := func(c Condition) bool { return c.Key != "" }
+	return !slices.ContainsFunc(s.Requirements, func(q *library.Requirement) bool {
+		ofPort := func(c document.Condition) bool { return spec.OfPorts(c.Field) }
+		ofKey := func(c document.Condition) bool { return c.Key != "" }
 		return !q.SomePort && slices.ContainsFunc(q.Any, ofPort) && !slices.ContainsFunc(q.Any, ofKey) &&
-			v.breaks(s, &q, service.atPort(port))
+			v.breaks(s, q, service.atPort(port))
 	})
 }
 
 // defaultOf returns the default that applies. It is not known if there are defaults, but the conditions of none hold.
-func (v *View) defaultOf(e *entry, sc scope) (d defaultValue, known bool) {
-	for _, d := range e.defaults {
-		if v.all(d.conditions, sc) {
+func (v *View) defaultOf(e *library.Entry, sc scope) (d library.DefaultValue, known bool) {
+	for _, d := range e.DefaultValues {
+		if v.all(d.Conditions, sc) {
 			return d, true
 		}
 	}
-	return defaultValue{}, len(e.defaults) == 0
+	return library.DefaultValue{}, len(e.DefaultValues) == 0
 }
 
 // appliesAt reports whether an annotation may have an effect at a port. It is true if that is not known.
-func (v *View) appliesAt(e *entry, port int) bool { return v.failing(e, service.atPort(port)) < 0 }
+func (v *View) appliesAt(e *library.Entry, port int) bool {
+	return v.failing(e, service.atPort(port)) < 0
+}
 
 // failing returns the index of the first requirement that keeps an annotation from applying, or -1.
-func (v *View) failing(e *entry, sc scope) int {
-	return slices.IndexFunc(e.applies, func(q *Requirement) bool { return v.none(q.Any, sc) })
+func (v *View) failing(e *library.Entry, sc scope) int {
+	return slices.IndexFunc(e.Applies, func(q *library.Requirement) bool { return v.none(q.Any, sc) })
 }
 
 // belongsTo reports whether the setting belongs to a name, which may be the name of a family, or have its placeholders
@@ -182,14 +186,14 @@ func (v *View) Value(key string) annotation.Value {
 	for _, s := range v.settingsOf(key, nil) {
 		return s.Value
 	}
-	d, _ := v.defaultOf(v.byName[key], service)
-	return d.value
+	d, _ := v.defaultOf(v.ByName[key], service)
+	return d.Value
 }
 
 // PortValue returns the value of an annotation with a form for ports, at the port with an index in spec.ports. known is
 // false if the Service has a finding about the value. If the annotation does not apply, it returns the empty Value.
 func (v *View) PortValue(key string, port int) (value annotation.Value, known bool) {
-	e := v.byName[key]
+	e := v.ByName[key]
 	value, known = v.valueAt(e, port)
 	if known && !v.appliesAt(e, port) {
 		return annotation.Value{}, true
@@ -213,7 +217,7 @@ func (s *Setting) is(key string) bool { return s.name == key && (s.suffix == "" 
 
 // Governor returns the annotation that sets the value of a key at a port; nil if there is none, or it is ambiguous.
 func (v *View) Governor(key string, port int) *Setting {
-	if s := v.governor(v.byName[key], port); s != ambiguous {
+	if s := v.governor(v.ByName[key], port); s != ambiguous {
 		return s
 	}
 	return nil
@@ -267,7 +271,7 @@ func (v *View) Holding(key string) iter.Seq[Holding] {
 				return
 			}
 		}
-		e := v.byName[key]
+		e := v.ByName[key]
 		switch {
 		case v.isUncertain(e):
 		case e.PortForm:
@@ -277,24 +281,24 @@ func (v *View) Holding(key string) iter.Seq[Holding] {
 				}
 			}
 		case !set && v.all(e.DefaultIf, service) &&
-			!slices.ContainsFunc(e.applies, func(q *Requirement) bool { return !v.any(q.Any, service) }):
+			!slices.ContainsFunc(e.Applies, func(q *library.Requirement) bool { return !v.any(q.Any, service) }):
 			if d, known := v.defaultOf(e, service); known {
-				yield(d.holding(v.Service, key))
+				yield(holdingOf(d, v.Service, key))
 			}
 		}
 	}
 }
 
-func (d defaultValue) holding(svc *corev1.Service, key string) Holding {
-	h := Holding{Key: key, Raw: d.raw, svc: svc}
-	if d.raw != "" {
-		h.Value = &d.value
+func holdingOf(d library.DefaultValue, svc *corev1.Service, key string) Holding {
+	h := Holding{Key: key, Raw: d.Raw, svc: svc}
+	if d.Raw != "" {
+		h.Value = &d.Value
 	}
 	return h
 }
 
 // holdingByDefault groups the ports without an annotation by their default.
-func (v *View) holdingByDefault(e *entry) []Holding {
+func (v *View) holdingByDefault(e *library.Entry) []Holding {
 	var all []Holding
 	for i, p := range v.Service.Spec.Ports {
 		if v.governor(e, i) != nil || !v.appliesAt(e, i) {
@@ -304,10 +308,10 @@ func (v *View) holdingByDefault(e *entry) []Holding {
 		if !known || p.Protocol == corev1.ProtocolSCTP {
 			continue
 		}
-		at := slices.IndexFunc(all, func(other Holding) bool { return other.Raw == d.raw })
+		at := slices.IndexFunc(all, func(other Holding) bool { return other.Raw == d.Raw })
 		if at < 0 {
 			at = len(all)
-			all = append(all, d.holding(v.Service, e.Name))
+			all = append(all, holdingOf(d, v.Service, e.Name))
 		}
 		all[at].ports = append(all[at].ports, i)
 	}

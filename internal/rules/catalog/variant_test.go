@@ -8,30 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
 // twoKinds returns a catalog with an exclusive prefix that begins with a shared one, and one key that has another type
 // on Services with a loadBalancerClass.
-func twoKinds() *Catalog {
+func twoKinds() *library.Catalog {
 	set, no := true, "yes"
-	head := Head{
+	return catalogOf(document.Head{
 		Name: "two", Title: "Two", Prefixes: []string{"example.com/two-"}, SharedPrefixes: []string{"example.com/"},
-		Owns: Ownership{AnyClass: true},
-	}
-	return &Catalog{
-		Head: head,
-		contents: func() *contents {
-			return newContents(head, Body{Annotations: []Annotation{{
-				Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff},
-				OnInvalid: Refused, OnChange: Refused, Valid: "on", Invalid: &no,
-				Variants: []Variant{{
-					If:   []Condition{{Field: "spec.loadBalancerClass", Set: &set}},
-					Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff, Fold: true}, OnInvalid: Ignored, Valid: "ON", Invalid: &no,
-				}},
-			}}})
-		},
-	}
+		Owns: document.Ownership{AnyClass: true},
+	}, document.Body{Annotations: []document.Annotation{{
+		Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff},
+		OnInvalid: document.Refused, OnChange: document.Refused, Valid: "on", Invalid: &no,
+		Variants: []document.Variant{{
+			If:   []document.Condition{{Field: "spec.loadBalancerClass", Set: &set}},
+			Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff, Fold: true}, OnInvalid: document.Ignored, Valid: "ON", Invalid: &no,
+		}},
+	}}})
 }
 
 func withKey(class, key, value string) *corev1.Service {
@@ -56,7 +52,7 @@ func problemsOf(findings []finding.Finding) []string {
 
 func TestVariants(t *testing.T) {
 	const key = "example.com/two-drain"
-	set := Set{catalogs: []*Catalog{twoKinds()}}
+	set := Set{catalogs: []*library.Catalog{twoKinds()}}
 	for name, test := range map[string]struct {
 		old, svc *corev1.Service
 		want     []string
@@ -78,9 +74,9 @@ func TestVariants(t *testing.T) {
 
 func TestVariantsAreComplete(t *testing.T) {
 	c := twoKinds()
-	d := Document{Head: c.Head, Body: c.contents().Body}
+	d := c.Document()
 	v := &d.Annotations[0].Variants[0]
-	v.If, v.OnInvalid, v.Invalid = []Condition{{Key: "example.com/two-drain", Set: v.If[0].Set}}, "", nil
+	v.If, v.OnInvalid, v.Invalid = []document.Condition{{Key: "example.com/two-drain", Set: v.If[0].Set}}, "", nil
 	for _, want := range []string{
 		"a variant of example.com/two-drain lacks onInvalid",
 		"a variant of example.com/two-drain lacks an invalid example",
@@ -93,7 +89,7 @@ func TestVariantsAreComplete(t *testing.T) {
 }
 
 func TestUnknownKeysUnderNestedPrefixes(t *testing.T) {
-	set := Set{catalogs: []*Catalog{twoKinds()}}
+	set := Set{catalogs: []*library.Catalog{twoKinds()}}
 	for key, want := range map[string][]string{
 		"example.com/two-something-else": {"error two-unknown-key"},
 		"example.com/two-old-drainig":    {"error two-unknown-key"},
@@ -106,19 +102,19 @@ func TestUnknownKeysUnderNestedPrefixes(t *testing.T) {
 }
 
 func TestMistypedAliasIsRecognised(t *testing.T) {
-	findings := reviewed(Set{catalogs: []*Catalog{twoKinds()}}, nil, withKey("", "example.com/two-old-drainig", "x"))
+	findings := reviewed(Set{catalogs: []*library.Catalog{twoKinds()}}, nil, withKey("", "example.com/two-old-drainig", "x"))
 	if len(findings) != 1 || findings[0].Remedy != `did you mean "example.com/two-old-draining"?` {
 		t.Errorf("got %+v", findings)
 	}
 }
 
 func TestInvalidValuesAreSet(t *testing.T) {
-	v := (Set{catalogs: []*Catalog{twoKinds()}}).Parse(withKey("", "example.com/two-drain", "ON")).views[0]
+	v := (Set{catalogs: []*library.Catalog{twoKinds()}}).Parse(withKey("", "example.com/two-drain", "ON")).views[0]
 	set := true
-	if holds, known := v.holds(Condition{Key: "example.com/two-drain", Set: &set}, service); !holds || !known {
+	if holds, known := v.holds(document.Condition{Key: "example.com/two-drain", Set: &set}, service); !holds || !known {
 		t.Errorf("an invalid value must count as set: holds %t, known %t", holds, known)
 	}
-	if _, known := v.holds(Condition{Key: "example.com/two-drain", Is: []string{"true"}}, service); known {
+	if _, known := v.holds(document.Condition{Key: "example.com/two-drain", Is: []string{"true"}}, service); known {
 		t.Error("a condition on an invalid value must not be known")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/builder"
@@ -199,7 +200,7 @@ func TestMaxQPS(t *testing.T) {
 
 // Every key of the catalog changes a field of the desired load balancer.
 func TestEveryKeyHasAField(t *testing.T) {
-	own, _ := catalog.Find(loadbalancer.Catalog)
+	own, _ := library.BuiltIn().Find(loadbalancer.Catalog)
 	requires := map[string][]builder.ServiceOption{
 		"subnet-id":                   {builder.DLB("network-type", "private")},
 		"listener-tls-certificate-id": {builder.DLB("listener-protocol", "https")},

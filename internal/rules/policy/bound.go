@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 // bound is a minimum or maximum.
@@ -25,7 +25,7 @@ var durationType = &annotation.Type{
 }
 
 // newBound parses a bound for the values of an annotation. a is nil for a key that no catalog describes.
-func newBound(given *intstr.IntOrString, a *catalog.Annotation) (*bound, error) {
+func newBound(given *intstr.IntOrString, a *document.Annotation) (*bound, error) {
 	var kind annotation.Kind
 	if a != nil {
 		kind = a.Type.Type

@@ -15,7 +15,8 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -94,16 +95,16 @@ func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec, catalogs []string) *
 // knownCatalogs returns the existing catalogs and reports the others.
 func (c *compiler) knownCatalogs(names []string) (existing []string) {
 	for i, name := range names {
-		if _, known := catalog.Find(name); known {
+		if _, known := library.BuiltIn().Find(name); known {
 			existing = append(existing, name)
 			continue
 		}
 		remedy := "correct the name"
-		if suggestion, ok := annotation.Suggest(name, catalog.Names()); ok {
+		if suggestion, ok := annotation.Suggest(name, library.BuiltIn().Names()); ok {
 			remedy = fmt.Sprintf("did you mean %q?", suggestion)
 		}
 		c.report(idCatalog, spec.Child("catalogs").Index(i), name,
-			"must be one of "+strings.Join(catalog.Names(), ", "), remedy)
+			"must be one of "+strings.Join(library.BuiltIn().Names(), ", "), remedy)
 		c.last().Subject = "spec.catalogs"
 	}
 	return existing
@@ -164,12 +165,12 @@ func (c *compiler) report(id string, path *field.Path, value, message, remedy st
 func (c *compiler) last() *finding.Finding { return &c.findings[len(c.findings)-1] }
 
 // key validates an annotation key. A key of Quaymaster's own controller must be a plain key that its catalog describes.
-func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, known *catalog.Annotation, ok bool) {
+func (c *compiler) key(path *field.Path, key string) (own *library.Catalog, known *document.Annotation, ok bool) {
 	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
 		c.report(idKey, path, key, "must be an annotation key: "+strings.Join(problems, "; "), "correct the key")
 		return nil, nil, false
 	}
-	own, isOwn := catalog.OwnCatalog(key)
+	own, isOwn := library.BuiltIn().OwnCatalog(key)
 	if !isOwn {
 		return nil, nil, true
 	}
@@ -214,7 +215,7 @@ func (c *compiler) addDefault(key, value string) {
 				"set it in that Service")
 			return
 		}
-	} else if expected, refused := catalog.Refuses(key, value); refused {
+	} else if expected, refused := library.BuiltIn().Refuses(key, value); refused {
 		c.report(idValue, path, value, "must be "+expected, "correct the value")
 		return
 	}
@@ -232,7 +233,7 @@ func (c *compiler) addDefault(key, value string) {
 }
 
 // mustBe returns the message about an invalid value.
-func mustBe(a *catalog.Annotation, err error) string {
+func mustBe(a *document.Annotation, err error) string {
 	text := "must be " + a.Expected()
 	if reason := err.Error(); reason != "" {
 		text += ": " + reason

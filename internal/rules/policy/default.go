@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -70,7 +71,7 @@ func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
 // hasEffect reports whether a default can have an effect: not if it belongs to our own controller, but the Service does
 // not, or if the load balancer exists and cannot change.
 func hasEffect(p *catalog.Parsed, key string) bool {
-	own, isOwn := catalog.OwnCatalog(key)
+	own, isOwn := library.BuiltIn().OwnCatalog(key)
 	exists := len(p.Service.Status.LoadBalancer.Ingress) > 0
 	return !isOwn || p.View(own.Name) != nil && !(exists && isImmutable(key))
 }

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -103,8 +104,8 @@ func isImmutable(key string) bool {
 	return known && a.Immutable
 }
 
-func ownAnnotation(key string) (*catalog.Annotation, bool) {
-	own, isOwn := catalog.OwnCatalog(key)
+func ownAnnotation(key string) (*document.Annotation, bool) {
+	own, isOwn := library.BuiltIn().OwnCatalog(key)
 	if !isOwn {
 		return nil, false
 	}

@@ -9,7 +9,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -37,7 +37,7 @@ type rule struct {
 	// the description in it. Both are empty for any other key, whose value is validated as text.
 	key     string
 	catalog string
-	known   *catalog.Annotation
+	known   *document.Annotation
 	min     *bound
 	max     *bound
 	allowed []string

@@ -7,6 +7,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
@@ -44,8 +45,8 @@ func ofPolicies(findings []finding.Finding, id string) (fields []string) {
 // A rule on any spelling of an annotation applies to every other one, in all catalogs, and so do defaults.
 func TestRulesSeeAliases(t *testing.T) {
 	aliases := 0
-	for _, name := range catalog.Names() {
-		c, _ := catalog.Find(name)
+	for _, name := range library.BuiltIn().Names() {
+		c, _ := library.BuiltIn().Find(name)
 		reviewer, err := review.New(catalog.Options{Catalogs: []string{name}})
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/test/corpus"
 )
@@ -45,7 +45,7 @@ func TestEveryFindingHasACase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mycloud, _ := catalog.Find("mycloud")
+	mycloud, _ := library.BuiltIn().Find("mycloud")
 	shown := map[string]bool{}
 	for _, c := range cases {
 		if c.Namespace != "" {
@@ -90,7 +90,7 @@ func TestEveryKeyHasCases(t *testing.T) {
 			valid = append(valid, slices.Collect(maps.Keys(c.New.Annotations))...)
 		}
 	}
-	mycloud, _ := catalog.Find("mycloud")
+	mycloud, _ := library.BuiltIn().Find("mycloud")
 	for _, a := range mycloud.Document().Annotations {
 		matches := func(key string) bool { return key == a.Name || strings.HasPrefix(key, a.Name+".") }
 		if !slices.ContainsFunc(valid, matches) {

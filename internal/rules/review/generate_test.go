@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/test/builder"
 )
@@ -25,14 +26,14 @@ type world struct {
 	values map[string][]string
 	// groups holds the keys that one requirement or check names.
 	groups   [][]string
-	examples []catalog.Example
+	examples []document.Example
 	forms    map[string]bool
 }
 
 func newWorld(names ...string) *world {
 	w := &world{catalogs: names, classes: []*string{nil, nil}, values: map[string][]string{}, forms: map[string]bool{}}
 	for _, name := range names {
-		c, _ := catalog.Find(name)
+		c, _ := library.BuiltIn().Find(name)
 		w.add(c)
 	}
 	w.keys = slices.Sorted(maps.Keys(w.values))
@@ -46,7 +47,7 @@ func newWorld(names ...string) *world {
 	return w
 }
 
-func (w *world) add(c *catalog.Catalog) {
+func (w *world) add(c *library.Catalog) {
 	d := c.Document()
 	for _, class := range d.Owns.Classes {
 		class = strings.TrimSuffix(class, "*")
@@ -62,7 +63,7 @@ func (w *world) add(c *catalog.Catalog) {
 			}
 		}
 	}
-	group := func(conditions []catalog.Condition, keys ...string) {
+	group := func(conditions []document.Condition, keys ...string) {
 		for _, one := range conditions {
 			if one.Key != "" {
 				known(one.Key, slices.Concat(one.Is, one.Not, one.Only)...)
@@ -111,7 +112,7 @@ func (w *world) add(c *catalog.Catalog) {
 		}
 		group(slices.Concat(one.If, one.Any), keys...)
 		w.examples = append(w.examples, one.Valid, one.Invalid)
-		for _, example := range []catalog.Example{one.Valid, one.Invalid} {
+		for _, example := range []document.Example{one.Valid, one.Invalid} {
 			for key, value := range example.Annotations {
 				known(key, value)
 			}
@@ -182,7 +183,7 @@ func (w *world) service(r *rand.Rand) *corev1.Service {
 	return svc
 }
 
-func apply(svc *corev1.Service, e catalog.Example) {
+func apply(svc *corev1.Service, e document.Example) {
 	maps.Copy(svc.Annotations, e.Annotations)
 	raw, err := json.Marshal(e.Spec)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
@@ -195,7 +196,7 @@ func TestFindingsOfRulesAreBounded(t *testing.T) {
 }
 
 func BenchmarkHostile(b *testing.B) {
-	own, all := review.Own("mycloud.io/dlb", true), mustReviewer(b, catalog.Names()...)
+	own, all := review.Own("mycloud.io/dlb", true), mustReviewer(b, library.BuiltIn().Names()...)
 	var defaults, patterns []*policy.Policy
 	compile := func(spec v1alpha1.LoadBalancerPolicySpec) *policy.Policy {
 		p := &v1alpha1.LoadBalancerPolicy{Spec: spec}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/builder"
@@ -121,7 +121,7 @@ func BenchmarkReviewLarge(b *testing.B) {
 // FuzzReview searches for annotations that cause a panic, an incomplete finding, or different findings at admission and
 // reconcile.
 func FuzzReview(f *testing.F) {
-	mycloud, _ := catalog.Find(loadbalancer.Catalog)
+	mycloud, _ := library.BuiltIn().Find(loadbalancer.Catalog)
 	for _, a := range mycloud.Document().Annotations {
 		name := strings.TrimPrefix(a.Name, loadbalancer.Prefix)
 		f.Add(name, a.Valid, "80")

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
@@ -33,11 +34,11 @@ func TestEachAnnotationIsParsedOnce(t *testing.T) {
 		want     map[string]int
 	}{
 		"create":                   {nil, []string{"mycloud"}, nil, given},
-		"create, by every catalog": {nil, catalog.Names(), nil, given},
-		"create, with policies":    {nil, catalog.Names(), policies[:1], plus(given, "network-type", "listener-idle-timeout")},
-		"update":                   {oldSvc, catalog.Names(), nil, plus(given, "listener-maxqps", "scheduler")},
+		"create, by every catalog": {nil, library.BuiltIn().Names(), nil, given},
+		"create, with policies":    {nil, library.BuiltIn().Names(), policies[:1], plus(given, "network-type", "listener-idle-timeout")},
+		"update":                   {oldSvc, library.BuiltIn().Names(), nil, plus(given, "listener-maxqps", "scheduler")},
 		"update, with errors and defaults": {
-			oldSvc, catalog.Names(), policies,
+			oldSvc, library.BuiltIn().Names(), policies,
 			plus(given, "listener-maxqps", "scheduler", "network-type", "listener-idle-timeout", "subnet-id", "network-type", "listener-idle-timeout", "subnet-id"),
 		},
 	} {

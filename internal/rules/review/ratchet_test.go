@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
@@ -142,7 +143,7 @@ func (p pair) String() string {
 // worlds are each catalog alone, two and all together.
 func worlds() []*world {
 	var all []*world
-	names := catalog.Names()
+	names := library.BuiltIn().Names()
 	for i, name := range names {
 		all = append(all, newWorld(name), newWorld(name, names[(i+1)%len(names)]))
 	}
@@ -221,7 +222,7 @@ func FuzzRatchet(f *testing.F) {
 func TestRatchetOfRelatedKeys(t *testing.T) {
 	const most = 3 // values of a key, and keys of a check
 	n := 0
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		w := newWorld(name)
 		for _, group := range w.groups {
 			group = slices.Compact(slices.Sorted(slices.Values(group)))

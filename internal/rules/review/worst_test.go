@@ -11,6 +11,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/test/builder"
@@ -23,8 +24,8 @@ func manyDefaults(tb testing.TB) []*policy.Policy {
 	const most, each = 20, 64
 	type pair struct{ key, value string }
 	var pairs []pair
-	for _, name := range append([]string{"mycloud"}, catalog.Names()...) {
-		c, _ := catalog.Find(name)
+	for _, name := range append([]string{"mycloud"}, library.BuiltIn().Names()...) {
+		c, _ := library.BuiltIn().Find(name)
 		for _, a := range c.Document().Annotations {
 			pairs = append(pairs, pair{a.Name, a.Valid})
 		}
@@ -49,7 +50,7 @@ func manyDefaults(tb testing.TB) []*policy.Policy {
 // Each default is tried once alone, and at most once again with those that it requires, however many there are.
 func TestDefaultsAreTriedOnce(t *testing.T) {
 	policies := manyDefaults(t)
-	for name, catalogs := range map[string][]string{"own": {"mycloud"}, "all": catalog.Names()} {
+	for name, catalogs := range map[string][]string{"own": {"mycloud"}, "all": library.BuiltIn().Names()} {
 		parsed := map[string]int{}
 		r, err := review.New(catalog.Options{Catalogs: catalogs, OnParse: func(key string) { parsed[key]++ }})
 		if err != nil {
@@ -86,7 +87,7 @@ func BenchmarkManyDefaults(b *testing.B) {
 	services := hostile()
 	services["ordinary"] = builder.Service()
 	services["address"] = builder.Service(published)
-	own, all := review.Own("mycloud.io/dlb", true), mustReviewer(b, catalog.Names()...)
+	own, all := review.Own("mycloud.io/dlb", true), mustReviewer(b, library.BuiltIn().Names()...)
 	for name, svc := range services {
 		for with, run := range map[string]func(*corev1.Service){
 			"own/defaults": func(svc *corev1.Service) { own.Defaults(svc, policies) },

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 // scope holds the expressions for a Service and its annotations.
@@ -17,7 +17,7 @@ func (s scope) has(key string) string { return quote(key) + " in " + s.annotatio
 func (s scope) at(key string) string  { return s.annotations + "[" + quote(key) + "]" }
 
 // entries holds annotations by name.
-type entries map[string]*catalog.Annotation
+type entries map[string]*document.Annotation
 
 // listFields holds the expressions for fields of Services that are lists; each returns a list of strings.
 var listFields = map[string]string{
@@ -46,7 +46,7 @@ var textFields = map[string]string{
 }
 
 // condition returns an expression that is true if the condition holds.
-func (e entries) condition(c catalog.Condition, s scope) (string, error) {
+func (e entries) condition(c document.Condition, s scope) (string, error) {
 	if c.Field != "" {
 		return field(c, s)
 	}
@@ -54,7 +54,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	family := strings.Contains(c.Key, "{")
 	switch {
 	case found && family && c.Set != nil && !c.ComparesValues():
-		pattern := matches("k", catalog.KeyPattern(c.Key))
+		pattern := matches("k", document.KeyPattern(c.Key))
 		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, pattern, *c.Set), nil
 	case !found || family:
 		return "", unsupported("a condition tests a family of keys")
@@ -83,7 +83,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 }
 
 // absent returns "true" or "false": whether the condition holds if the key is not set, so that the default applies.
-func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
+func (e entries) absent(c document.Condition, a *document.Annotation) (string, error) {
 	holds := c.Set == nil || !*c.Set
 	if c.ComparesValues() {
 		if len(a.Defaults) > 0 {
@@ -103,7 +103,7 @@ func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, err
 }
 
 // present returns an expression that is true if the condition holds for a value v that is set and valid.
-func present(c catalog.Condition, a *catalog.Annotation, v string) (string, error) {
+func present(c document.Condition, a *document.Annotation, v string) (string, error) {
 	set := strconv.FormatBool(c.Set == nil || *c.Set)
 	if !c.ComparesValues() {
 		return set, nil
@@ -137,7 +137,7 @@ func present(c catalog.Condition, a *catalog.Annotation, v string) (string, erro
 
 // members returns an expression that is true if the elements of a list satisfy the condition. spellings returns the
 // texts of the condition's values.
-func members(c catalog.Condition, list string, spellings func([]string) []string) string {
+func members(c document.Condition, list string, spellings func([]string) []string) string {
 	all := "true"
 	if c.Is != nil {
 		all = and(all, list+".exists(v, "+in("v", spellings(c.Is))+")")
@@ -152,7 +152,7 @@ func members(c catalog.Condition, list string, spellings func([]string) []string
 }
 
 // field returns an expression that is true if a condition on a field holds.
-func field(c catalog.Condition, s scope) (string, error) {
+func field(c document.Condition, s scope) (string, error) {
 	same := func(words []string) []string { return words }
 	if format, isList := listFields[c.Field]; isList {
 		list := fmt.Sprintf(format, s.object)
@@ -175,7 +175,7 @@ func field(c catalog.Condition, s scope) (string, error) {
 }
 
 // allOf returns an expression that is true if every condition holds.
-func (e entries) allOf(list []catalog.Condition, s scope) (string, error) {
+func (e entries) allOf(list []document.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
 		one, err := e.condition(c, s)
@@ -188,7 +188,7 @@ func (e entries) allOf(list []catalog.Condition, s scope) (string, error) {
 }
 
 // anyOf returns an expression that is true if at least one condition holds.
-func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
+func (e entries) anyOf(list []document.Condition, s scope) (string, error) {
 	result := ""
 	for _, c := range list {
 		one, err := e.condition(c, s)
@@ -205,8 +205,8 @@ func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
 }
 
 // knownToHold returns an expression that is true if a condition is known to hold.
-func (e entries) knownToHold(c catalog.Condition, s scope) (string, error) {
-	readable, err := e.readable([]catalog.Condition{c}, s)
+func (e entries) knownToHold(c document.Condition, s scope) (string, error) {
+	readable, err := e.readable([]document.Condition{c}, s)
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ func (e entries) knownToHold(c catalog.Condition, s scope) (string, error) {
 
 // mayHold returns an expression that is true unless all conditions are known not to hold. Without conditions it is
 // true.
-func (e entries) mayHold(list []catalog.Condition, s scope) (string, error) {
+func (e entries) mayHold(list []document.Condition, s scope) (string, error) {
 	if len(list) == 0 {
 		return "true", nil
 	}
@@ -233,7 +233,7 @@ func (e entries) mayHold(list []catalog.Condition, s scope) (string, error) {
 
 // readable returns an expression that is true if every value that the conditions depend on is valid. Otherwise it is
 // not known whether they hold.
-func (e entries) readable(list []catalog.Condition, s scope) (string, error) {
+func (e entries) readable(list []document.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
 		a, found := e[c.Key]

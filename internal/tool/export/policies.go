@@ -11,7 +11,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -89,7 +90,7 @@ func Validating(names []string, own Class) (Policies, error) {
 
 // checks returns the checks of a catalog and the expression for the Services that its controller acts on.
 func checks(name string, own Class) (v *vendor, owned string, err error) {
-	c, found := catalog.Find(name)
+	c, found := library.BuiltIn().Find(name)
 	if !found {
 		return nil, "", fmt.Errorf("unknown catalog %q", name)
 	}
@@ -106,7 +107,7 @@ func checks(name string, own Class) (v *vendor, owned string, err error) {
 }
 
 // ownership returns an expression that is true for Services that the controller acts on.
-func (e entries) ownership(o catalog.Ownership) (string, error) {
+func (e entries) ownership(o document.Ownership) (string, error) {
 	s := inObject.after
 	class := "false"
 	switch {
@@ -129,7 +130,7 @@ func (e entries) ownership(o catalog.Ownership) (string, error) {
 		}
 	}
 	owned := class
-	for _, list := range slices.Concat(oneByOne(o.When), [][]catalog.Condition{o.Any}) {
+	for _, list := range slices.Concat(oneByOne(o.When), [][]document.Condition{o.Any}) {
 		may, err := e.mayHold(list, s)
 		if err != nil {
 			return "", err
@@ -146,10 +147,10 @@ func (e entries) ownership(o catalog.Ownership) (string, error) {
 	return owned, nil
 }
 
-func oneByOne(list []catalog.Condition) [][]catalog.Condition {
-	var single [][]catalog.Condition
+func oneByOne(list []document.Condition) [][]document.Condition {
+	var single [][]document.Condition
 	for _, c := range list {
-		single = append(single, []catalog.Condition{c})
+		single = append(single, []document.Condition{c})
 	}
 	return single
 }

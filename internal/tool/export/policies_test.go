@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/export"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestPoliciesMatchProblems(t *testing.T) {
 	// The API server does not compile longer expressions.
 	const longest = 100_000
-	p, err := export.Validating(catalog.Names(), export.Class{Name: config.DefaultLoadBalancerClass})
+	p, err := export.Validating(library.BuiltIn().Names(), export.Class{Name: config.DefaultLoadBalancerClass})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 // names holds the expressions for a Service after and before a request.
@@ -207,6 +207,6 @@ func (v *vendor) plain() []string {
 		}
 	}
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return slices.ContainsFunc(families, func(family string) bool { return catalog.InFamily(family, key) })
+		return slices.ContainsFunc(families, func(family string) bool { return document.InFamily(family, key) })
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/tool/reference"
 )
 
@@ -17,7 +17,7 @@ func Schema(entries []reference.Entry) map[string]any {
 		one := value(e)
 		for _, key := range append([]string{e.Key}, e.Aliases...) {
 			if strings.Contains(key, "{") {
-				families["^"+catalog.KeyPattern(key)+"$"] = one
+				families["^"+document.KeyPattern(key)+"$"] = one
 				continue
 			}
 			properties[key] = one

@@ -4,24 +4,24 @@ import (
 	"slices"
 
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/finding"
 )
 
 // kind is the type of an annotation on some Services.
 type kind struct {
 	*annotation.Type
-	outcome     catalog.Outcome
+	outcome     document.Outcome
 	consequence string
 	// unless holds the conditions of the preceding kinds, when those of this one.
-	unless [][]catalog.Condition
-	when   []catalog.Condition
+	unless [][]document.Condition
+	when   []document.Condition
 }
 
 // kinds returns the types of an annotation: those of its variants, and the one on all other Services.
-func kinds(a *catalog.Annotation) []kind {
+func kinds(a *document.Annotation) []kind {
 	var all []kind
-	var preceding [][]catalog.Condition
+	var preceding [][]document.Condition
 	for i := range a.Variants {
 		v := &a.Variants[i]
 		all = append(all, kind{&v.Type, v.OnInvalid, v.Consequence, preceding, v.If})
@@ -30,14 +30,14 @@ func kinds(a *catalog.Annotation) []kind {
 	return append(all, kind{&a.Type, a.OnInvalid, a.Consequence, preceding, nil})
 }
 
-func (k kind) severity(a *catalog.Annotation) finding.Severity {
+func (k kind) severity(a *document.Annotation) finding.Severity {
 	if a.Severity != "" {
 		return a.Severity
 	}
 	return k.outcome.Severity()
 }
 
-func (k kind) message(a *catalog.Annotation) string {
+func (k kind) message(a *document.Annotation) string {
 	message := "must be " + k.Expected()
 	if k.consequence != "" {
 		message += " (" + k.consequence + ")"

@@ -8,6 +8,8 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/review"
 )
@@ -41,14 +43,14 @@ const (
 
 // vendor converts a catalog to checks. unsaid lists the findings that it cannot express.
 type vendor struct {
-	catalog  *catalog.Catalog
-	document catalog.Document
+	catalog  *library.Catalog
+	document document.Document
 	entries  entries
 	checks   []check
 	unsaid   []Unsaid
 }
 
-func newVendor(c *catalog.Catalog) *vendor {
+func newVendor(c *library.Catalog) *vendor {
 	d := c.Document()
 	v := &vendor{catalog: c, document: d, entries: entries{}}
 	for i := range d.Annotations {
@@ -101,7 +103,7 @@ func (v *vendor) unknownKeys() {
 	for _, a := range v.document.Annotations {
 		for _, name := range a.Names() {
 			if strings.Contains(name, "{") {
-				patterns = append(patterns, catalog.KeyPattern(name))
+				patterns = append(patterns, document.KeyPattern(name))
 			} else {
 				known = append(known, name)
 			}
@@ -166,7 +168,7 @@ func (v *vendor) portForms() {
 	v.omit("ambiguous-port", "metadata.annotations", "it compares two keys for one port")
 }
 
-func (v *vendor) annotation(a *catalog.Annotation) {
+func (v *vendor) annotation(a *document.Annotation) {
 	if a.Written {
 		return
 	}
@@ -198,7 +200,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		if len(a.ReadIf) > 0 {
 			v.add(check{
 				id: "requirement", severity: finding.Warning, subject: aCombination, key: name, unless: unless,
-				field: field, message: "has no effect: " + catalog.RequirementText(a.ReadIf),
+				field: field, message: "has no effect: " + document.RequirementText(a.ReadIf, nil),
 				holds: func(s scope) (string, error) { return v.entries.reads(a, s) },
 			})
 		}
@@ -215,7 +217,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 }
 
 // ifRead limits an expression to Services on which a key is read.
-func (v *vendor) ifRead(a *catalog.Annotation, holds func(s scope) (string, error)) func(s scope) (string, error) {
+func (v *vendor) ifRead(a *document.Annotation, holds func(s scope) (string, error)) func(s scope) (string, error) {
 	return func(s scope) (string, error) {
 		expression, err := holds(s)
 		if err != nil {
@@ -230,10 +232,10 @@ func (v *vendor) ifRead(a *catalog.Annotation, holds func(s scope) (string, erro
 }
 
 // reads returns an expression that is true unless the controller is known not to read a key on the Service.
-func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
+func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 	all := "true"
 	for _, c := range a.ReadIf {
-		may, err := e.mayHold([]catalog.Condition{c}, s)
+		may, err := e.mayHold([]document.Condition{c}, s)
 		if err != nil {
 			return "", err
 		}
@@ -243,16 +245,16 @@ func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
 }
 
 // belongs returns an expression that is true if k belongs to a family, or is the form of a key for a port.
-func belongs(a *catalog.Annotation, name string) string {
+func belongs(a *document.Annotation, name string) string {
 	if a.PortForm {
 		return "k.startsWith(" + quote(name+".") + ")"
 	}
 	literal, _, _ := strings.Cut(name, "{")
-	return "k.startsWith(" + quote(literal) + ") && " + matches("k", catalog.KeyPattern(name))
+	return "k.startsWith(" + quote(literal) + ") && " + matches("k", document.KeyPattern(name))
 }
 
 // family validates the values of all keys of a family, or of the forms of a key for ports.
-func (v *vendor) family(a *catalog.Annotation, name string) {
+func (v *vendor) family(a *document.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
 			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
@@ -283,9 +285,9 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 	}
 }
 
-func (v *vendor) requirement(a *catalog.Annotation, name, unless string, q catalog.Requirement) {
+func (v *vendor) requirement(a *document.Annotation, name, unless string, q document.Requirement) {
 	field := "metadata.annotations[" + name + "]"
-	message := q.Text()
+	message := q.Text(nil)
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
 	}
@@ -312,7 +314,7 @@ func (v *vendor) requirement(a *catalog.Annotation, name, unless string, q catal
 				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
 			}
 			if q.Values != nil {
-				hasValue, err := present(catalog.Condition{Is: q.Values}, a, s.at(name))
+				hasValue, err := present(document.Condition{Is: q.Values}, a, s.at(name))
 				if err != nil {
 					return "", err
 				}
@@ -325,9 +327,9 @@ func (v *vendor) requirement(a *catalog.Annotation, name, unless string, q catal
 
 // implies returns an expression that is false if applies is true, all conditions hold, and none of the required ones
 // does, and the values of all of them are valid.
-func (e entries) implies(applies string, conditions, required []catalog.Condition, s scope) (string, error) {
+func (e entries) implies(applies string, conditions, required []document.Condition, s scope) (string, error) {
 	var parts []string
-	for _, list := range [][]catalog.Condition{conditions, required} {
+	for _, list := range [][]document.Condition{conditions, required} {
 		readable, err := e.readable(list, s)
 		if err != nil {
 			return "", err
@@ -346,7 +348,7 @@ func (e entries) implies(applies string, conditions, required []catalog.Conditio
 }
 
 // serviceCheck converts a check of the Service as a whole.
-func (v *vendor) serviceCheck(c *catalog.Check) {
+func (v *vendor) serviceCheck(c *document.Check) {
 	field := catalog.Path(c.At)
 	if c.Call != nil {
 		// The field depends on the problem that the function reports.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/policy"
@@ -78,7 +79,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if r.o.Catalogs != nil {
 		return r.o.Catalogs
 	}
-	names := catalog.Detect(svc)
+	names := library.BuiltIn().Detect(svc)
 	class := svc.Spec.LoadBalancerClass
 	// A key that is a typo of one of Quaymaster's own controller belongs to no catalog.
 	meant := slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), func(key string) bool {

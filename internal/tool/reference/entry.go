@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // portPlaces are the placeholders of families that have a key for each port.
@@ -48,7 +49,7 @@ type Entry struct {
 
 // Entries returns the entries of a catalog, in the catalog's order.
 func Entries(name string) []Entry {
-	c, found := catalog.Find(name)
+	c, found := library.BuiltIn().Find(name)
 	if !found {
 		return nil
 	}
@@ -60,7 +61,7 @@ func Entries(name string) []Entry {
 	return all
 }
 
-func entry(head catalog.Head, a *catalog.Annotation) Entry {
+func entry(head document.Head, a *document.Annotation) Entry {
 	e := Entry{
 		Catalog: head.Name, Title: head.Title, Key: a.Name, Aliases: a.Aliases, Help: a.Help,
 		Type: string(a.Type.Type), Allowed: a.Expected(), Default: defaults(a), Rule: a.Rule,
@@ -83,7 +84,7 @@ func entry(head catalog.Head, a *catalog.Annotation) Entry {
 }
 
 // defaults describes the default, or the defaults that depend on the Service.
-func defaults(a *catalog.Annotation) string {
+func defaults(a *document.Annotation) string {
 	if len(a.Defaults) == 0 {
 		return a.Default
 	}
@@ -103,7 +104,7 @@ func defaults(a *catalog.Annotation) string {
 }
 
 // from returns the controller that a catalog describes, with its version.
-func from(head catalog.Head) string { return head.Controller + " " + head.Version }
+func from(head document.Head) string { return head.Controller + " " + head.Version }
 
 // closed returns the values of a type with a closed set of values, and nil for any other type.
 func closed(t *annotation.Type) []string {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 )
 
@@ -22,7 +22,7 @@ func entryOf(t *testing.T, catalog, key string) reference.Entry {
 }
 
 func TestEntriesAreComplete(t *testing.T) {
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		seen := map[string]bool{}
 		for _, e := range reference.Entries(name) {
 			for field, text := range map[string]string{

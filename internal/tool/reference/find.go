@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/review"
 )
 
@@ -44,7 +44,7 @@ func (e Entry) names(key string) bool {
 		}
 	}
 	return slices.ContainsFunc(append([]string{e.Key}, e.Aliases...), func(name string) bool {
-		return name == key || catalog.InFamily(name, key)
+		return name == key || document.InFamily(name, key)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 )
 
@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		"part of a key":       {"dlb-network-type", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, keys(reference.Find(catalog.Names(), test.key))); diff != "" {
+			if diff := cmp.Diff(test.want, keys(reference.Find(library.BuiltIn().Names(), test.key))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -51,7 +51,7 @@ func TestFind(t *testing.T) {
 // Every form for a port finds its entry.
 func TestPortForms(t *testing.T) {
 	forms := 0
-	for _, e := range reference.Search(catalog.Names(), nil) {
+	for _, e := range reference.Search(library.BuiltIn().Names(), nil) {
 		if e.PortForm == "" {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -22,11 +22,11 @@ type Finding struct {
 }
 
 // Findings returns all findings.
-func Findings() []Finding { return findings(func(*catalog.Catalog) bool { return true }) }
+func Findings() []Finding { return findings(func(*library.Catalog) bool { return true }) }
 
 // FindFinding returns the finding with an id. It loads only catalogs that the id may belong to.
 func FindFinding(id string) (f Finding, found bool) {
-	all := findings(func(c *catalog.Catalog) bool { return c.OwnsID(id) })
+	all := findings(func(c *library.Catalog) bool { return c.OwnsID(id) })
 	at := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
 	if at < 0 {
 		return Finding{}, false
@@ -35,7 +35,7 @@ func FindFinding(id string) (f Finding, found bool) {
 }
 
 // findings returns the findings of all chapters, and of the wanted catalogs.
-func findings(wanted func(*catalog.Catalog) bool) []Finding {
+func findings(wanted func(*library.Catalog) bool) []Finding {
 	var all []Finding
 	add := func(about string, docs []finding.Doc, page string) {
 		for _, d := range docs {
@@ -45,8 +45,8 @@ func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	for _, chapter := range finding.Docs().Chapters {
 		add(chapter.Title, chapter.Findings, findingsPage)
 	}
-	for _, name := range catalog.Names() {
-		if c, _ := catalog.Find(name); wanted(c) {
+	for _, name := range library.BuiltIn().Names() {
+		if c, _ := library.BuiltIn().Find(name); wanted(c) {
 			add("Services of type LoadBalancer of "+c.Title, c.Docs(), "docs/reference/"+PageFile(c))
 		}
 	}

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 )
 
 // pages returns all generated pages by name.
 func pages() map[string]string {
 	all := map[string]string{
-		"catalogs": CatalogsPage(catalog.Names()), "findings": FindingsPage(),
+		"catalogs": CatalogsPage(library.BuiltIn().Names()), "findings": FindingsPage(),
 	}
-	for _, name := range catalog.Names() {
-		c, _ := catalog.Find(name)
+	for _, name := range library.BuiltIn().Names() {
+		c, _ := library.BuiltIn().Find(name)
 		all[name] = Page(c)
 	}
 	return all

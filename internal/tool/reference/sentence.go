@@ -5,18 +5,18 @@ import (
 	"slices"
 	"strings"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 // outcomes describes what controllers do with mistakes.
-var outcomes = map[catalog.Outcome]string{
-	catalog.Refused: "refused by the controller or its cloud",
-	catalog.Misread: "silently misread, with harm",
-	catalog.Ignored: "silently ignored",
+var outcomes = map[document.Outcome]string{
+	document.Refused: "refused by the controller or its cloud",
+	document.Misread: "silently misread, with harm",
+	document.Ignored: "silently ignored",
 }
 
 // sentences describes the effect of an invalid value, and the other keys and fields that the annotation depends on.
-func sentences(a *catalog.Annotation) []string {
+func sentences(a *document.Annotation) []string {
 	all := []string{"An invalid value is " + outcome(a.OnInvalid, a.Consequence) + "."}
 	for i := range a.Variants {
 		all = append(all, variant(a, &a.Variants[i]))
@@ -44,7 +44,7 @@ func sentences(a *catalog.Annotation) []string {
 }
 
 // change describes the effect of a change; empty if the value may change.
-func change(a *catalog.Annotation) string {
+func change(a *document.Annotation) string {
 	switch {
 	case a.OnChange == "":
 		return ""
@@ -54,23 +54,23 @@ func change(a *catalog.Annotation) string {
 	return changed(a.OnChange)
 }
 
-func changed(o catalog.Outcome) string {
+func changed(o document.Outcome) string {
 	if o == "" {
 		return ""
 	}
 	return "A change while there is a load balancer is " + outcomes[o] + "."
 }
 
-func outcome(o catalog.Outcome, consequence string) string {
+func outcome(o document.Outcome, consequence string) string {
 	if consequence == "" {
 		return outcomes[o]
 	}
 	return outcomes[o] + ": " + consequence
 }
 
-func variant(a *catalog.Annotation, v *catalog.Variant) string {
+func variant(a *document.Annotation, v *document.Variant) string {
 	text := fmt.Sprintf("With %s, it must be %s; an invalid value is %s.",
-		catalog.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
+		document.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
 	switch {
 	case v.OnChange == a.OnChange:
 	case v.OnChange == "":
@@ -81,19 +81,19 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 	return text
 }
 
-func requirement(q catalog.Requirement) string {
+func requirement(q document.Requirement) string {
 	// Other messages describe the annotation rather than the values.
 	subject := "It"
 	ofValues := q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")
 	if len(q.Values) > 0 && ofValues {
 		subject = strings.Join(q.Values, " or ")
 	}
-	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
+	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(nil), outcomes[q.OnBreach])
 }
 
 // with describes a condition that something depends on: "with X", or "without X".
-func with(c catalog.Condition) string {
-	text := catalog.Describe([]catalog.Condition{c}, nil)
+func with(c document.Condition) string {
+	text := document.Describe([]document.Condition{c}, nil)
 	if rest, not := strings.CutPrefix(text, "no "); not {
 		return "without " + rest
 	}

@@ -13,7 +13,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 )
 
@@ -200,8 +201,8 @@ func (f *filler) fill(v reflect.Value, path string, tag reflect.StructTag) {
 }
 
 // describe returns the annotation that a field holds the value of, by its key tag.
-func describe(tag reflect.StructTag) *catalog.Annotation {
-	own, _ := catalog.Find(loadbalancer.Catalog)
+func describe(tag reflect.StructTag) *document.Annotation {
+	own, _ := library.BuiltIn().Find(loadbalancer.Catalog)
 	known, _ := own.Plain(loadbalancer.Prefix + tag.Get("key"))
 	return known
 }

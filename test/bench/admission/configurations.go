@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/harness/env"
 )
@@ -197,7 +197,7 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	for _, kind := range []struct{ name, catalogs string }{
 		{before, loadbalancer.Catalog},
 		{quaymaster, loadbalancer.Catalog},
-		{manyCatalogs, strings.Join(catalog.Names(), ",")},
+		{manyCatalogs, strings.Join(library.BuiltIn().Names(), ",")},
 	} {
 		if kind.name == before && b.options.before == "" {
 			continue

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/harness/env"
 )
@@ -41,7 +41,7 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		t.Fatal(err)
 	}
-	known := catalog.Names()
+	known := library.BuiltIn().Names()
 	if diff := cmp.Diff(known, schema.Properties.Catalogs.Items.Enum); diff != "" {
 		t.Errorf("the enum of catalogs (-want +got):\n%s", diff)
 	}

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/corpus"
 	"quaymaster.dev/test/harness/env"
@@ -75,7 +75,7 @@ func setup(ctx context.Context, e *env.Env) error {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		if err := choose(ctx, name); err != nil {
 			return err
 		}

@@ -12,7 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/test/bench/admission/machine"
 	"quaymaster.dev/test/builder"
@@ -30,7 +31,7 @@ func annotated(n int, annotation func(i int) (key, value string)) builder.Servic
 }
 
 // largest returns changes that make a Service as large as the API server accepts it.
-func largest(d catalog.Document) map[string]builder.ServiceOption {
+func largest(d document.Document) map[string]builder.ServiceOption {
 	short := func(i int) (string, string) { return strconv.FormatInt(int64(i), 36), "" }
 	prefix := "x"
 	if len(d.Annotations) > 0 {
@@ -115,11 +116,11 @@ func TestCostOfLargeServices(t *testing.T) {
 	)
 	inNamespace(t, namespace)
 	services := invalid(t)
-	for _, name := range catalog.Names() {
+	for _, name := range library.BuiltIn().Names() {
 		svc := services[name]
 		svc.Namespace, svc.Name = name, "large"
 		active(t, svc)
-		c, _ := catalog.Find(name)
+		c, _ := library.BuiltIn().Find(name)
 		for what, change := range largest(c.Document()) {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				large := svc.DeepCopy()

@@ -1,4 +1,4 @@
-package catalog
+package document
 
 import (
 	"fmt"
@@ -96,8 +96,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 		"source": strings.Join(a.Source, ""),
 	})
 	p.outcome(a.Name, a.OnInvalid, a.OnChange, a.UnknownPort)
-	c := &Catalog{Head: d.Head}
-	if !c.concerns(a.Name) {
+	if prefix, _ := d.Split(a.Name); prefix == "" {
 		p.add("%s must have one of the prefixes", a.Name)
 	}
 	p.typ(a.Name, &a.Type)

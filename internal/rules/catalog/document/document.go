@@ -1,6 +1,10 @@
-package catalog
+// Package document defines the format of catalogs: YAML files that describe which annotations a controller reads, and
+// what it does with a value that it cannot parse.
+package document
 
 import (
+	"strings"
+
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/finding"
 )
@@ -149,6 +153,9 @@ type Annotation struct {
 	Invalid *string `json:"invalid,omitempty"`
 }
 
+// Family reports whether the annotation describes more than one key: its name has placeholders.
+func (a *Annotation) Family() bool { return strings.Contains(a.Name, "{") }
+
 // Names returns the name and the aliases, in order of precedence.
 func (a *Annotation) Names() []string { return append([]string{a.Name}, a.Aliases...) }
 
@@ -192,9 +199,8 @@ type Requirement struct {
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 
-	// index is that among the requirements of the annotation.
-	index    int
-	eachPort bool
+	// Index is that among the requirements of the annotation; the library sets it.
+	Index int `json:"-"`
 }
 
 // Condition tests one key, or one field of the Service.

@@ -9,7 +9,7 @@ import (
 
 // The YAML files are the source of the catalogs, and the files that programs embed are equal to them.
 func TestCompiledCatalogsAreUpToDate(t *testing.T) {
-	compiled, err := read("../catalogs")
+	compiled, err := read("../../catalogs")
 	if err != nil {
 		t.Fatal(err)
 	}

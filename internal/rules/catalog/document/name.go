@@ -1,4 +1,4 @@
-package catalog
+package document
 
 import (
 	"regexp"
@@ -7,8 +7,8 @@ import (
 	"quaymaster.dev/internal/rules/catalog/check"
 )
 
-// bindings holds the values of the placeholders of a family's name in one key.
-type bindings map[string]string
+// Bindings hold the values of the placeholders of a family's name in one key.
+type Bindings map[string]string
 
 var placeholders = map[string]string{
 	check.PlacePort: `([0-9]+)`, check.PlacePortName: `([a-z0-9-]+)`, check.PlacePortRef: `([a-z0-9-]+)`,
@@ -17,14 +17,14 @@ var placeholders = map[string]string{
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
-// template matches the keys of a family.
-type template struct {
+// Template matches the keys of a family.
+type Template struct {
 	pattern *regexp.Regexp
 	places  []string
 }
 
-func newTemplate(name string) *template {
-	t := &template{places: placeholder.FindAllString(name, -1)}
+func NewTemplate(name string) *Template {
+	t := &Template{places: placeholder.FindAllString(name, -1)}
 	var pattern strings.Builder
 	at := 0
 	for _, where := range placeholder.FindAllStringIndex(name, -1) {
@@ -41,7 +41,7 @@ func newTemplate(name string) *template {
 
 // KeyPattern returns a regular expression for the keys of a family, without anchors.
 func KeyPattern(name string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(newTemplate(name).pattern.String(), "^"), "$")
+	return strings.TrimSuffix(strings.TrimPrefix(NewTemplate(name).pattern.String(), "^"), "$")
 }
 
 // InFamily reports whether a key belongs to the family of a name with placeholders.
@@ -49,25 +49,25 @@ func InFamily(name, key string) bool {
 	if !strings.Contains(name, "{") {
 		return false
 	}
-	_, ok := newTemplate(name).match(key)
+	_, ok := NewTemplate(name).Match(key)
 	return ok
 }
 
-// match returns the values of the placeholders in a key of the family; ok is false for any other key.
-func (t *template) match(key string) (b bindings, ok bool) {
+// Match returns the values of the placeholders in a key of the family; ok is false for any other key.
+func (t *Template) Match(key string) (b Bindings, ok bool) {
 	groups := t.pattern.FindStringSubmatch(key)
 	if groups == nil {
 		return nil, false
 	}
-	b = bindings{}
+	b = Bindings{}
 	for i, place := range t.places {
 		b[place] = groups[i+1]
 	}
 	return b, true
 }
 
-// expand replaces the placeholders of a name that have a value.
-func (b bindings) expand(name string) string {
+// Expand replaces the placeholders of a name that have a value.
+func (b Bindings) Expand(name string) string {
 	for place, value := range b {
 		name = strings.ReplaceAll(name, place, value)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/document"
 )
 
 func main() {
@@ -73,14 +73,14 @@ func compile(name string, raw []byte) ([]byte, error) {
 	if !found {
 		return nil, errors.New("has no second YAML document")
 	}
-	var h catalog.Head
+	var h document.Head
 	if err := yaml.UnmarshalStrict(head, &h); err != nil {
 		return nil, err
 	}
 	if h.Name != name {
 		return nil, fmt.Errorf("must be named after its catalog, %s", h.Name)
 	}
-	if err := yaml.UnmarshalStrict(body, &catalog.Body{}); err != nil {
+	if err := yaml.UnmarshalStrict(body, &document.Body{}); err != nil {
 		return nil, err
 	}
 	var lines []byte

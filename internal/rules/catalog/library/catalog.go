@@ -1,0 +1,72 @@
+package library
+
+import (
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/rules/catalog/document"
+)
+
+// Catalog describes the annotations of one controller. It is immutable.
+type Catalog struct {
+	document.Head
+
+	contents func() *Contents
+}
+
+// Contents returns what the catalog says about annotations.
+func (c *Catalog) Contents() *Contents { return c.contents() }
+
+// Document returns the content of the catalog's file, completed with defaults. It must not be changed.
+func (c *Catalog) Document() document.Document {
+	return document.Document{Head: c.Head, Body: c.contents().Body}
+}
+
+// Plain returns the annotation with this name. Names with placeholders are not found.
+func (c *Catalog) Plain(key string) (*document.Annotation, bool) {
+	if e, found := c.contents().ByName[key]; found {
+		return e.Annotation, true
+	}
+	return nil, false
+}
+
+// HasPortForm reports whether a key is the form for a port of a known key, and returns that key.
+func (c *Catalog) HasPortForm(key string) (plain string, ok bool) {
+	plain, _, cut := c.CutPort(key)
+	_, known := c.contents().ByName[plain]
+	return plain, cut && known
+}
+
+// Knows reports whether the controller reads a key, on Services or on other objects.
+func (c *Catalog) Knows(key string) bool {
+	if c.IsElsewhere(key) {
+		return true
+	}
+	_, _, found := c.contents().Find(key)
+	return found
+}
+
+// IsElsewhere reports whether the controller reads a key only on other objects.
+func (c *Catalog) IsElsewhere(key string) bool {
+	return slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return document.Matches(pattern, key) })
+}
+
+// ReadsKey reports whether a key may have an effect on a Service of the controller.
+func (c *Catalog) ReadsKey(key string) bool {
+	return document.HasPrefix(key, c.Prefixes) || slices.Contains(c.Reads, key)
+}
+
+// Concerns reports whether a key may belong to the controller according to its prefix.
+func (c *Catalog) Concerns(key string) bool {
+	return document.HasPrefix(key, c.Prefixes) || document.HasPrefix(key, c.SharedPrefixes)
+}
+
+// CutPort splits a key before the first dot after its prefix.
+func (c *Catalog) CutPort(key string) (plain, suffix string, cut bool) {
+	prefix, rest := c.Split(key)
+	at := strings.IndexByte(rest, '.')
+	if at < 0 {
+		return key, "", false
+	}
+	return key[:len(prefix)+at], rest[at:], true
+}

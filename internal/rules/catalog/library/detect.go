@@ -1,0 +1,70 @@
+package library
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules/catalog/document"
+)
+
+// Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
+// loadBalancerClass.
+func (l *Library) Detect(svc *corev1.Service) []string {
+	var names []string
+	for _, name := range l.names {
+		c := l.byName[name]
+		class := svc.Spec.LoadBalancerClass
+		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.Class(class)
+		for key := range svc.Annotations {
+			claimed = claimed || l.claims(c, key)
+		}
+		if claimed {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them
+// accepts. refused is false if no catalog knows the key.
+func (l *Library) Refuses(key, value string) (expected string, refused bool) {
+	for _, name := range l.names {
+		c := l.byName[name]
+		if !c.Concerns(key) {
+			continue
+		}
+		e, _, found := c.contents().Find(key)
+		if !found {
+			continue
+		}
+		if _, err := e.Parse(value); err == nil {
+			return "", false
+		}
+		expected, refused = e.Expected(), true
+	}
+	return expected, refused
+}
+
+// claims reports whether a key indicates that a Service was written for the controller: a key under one of its own
+// prefixes, a known key, or a probable typo of a known key.
+func (l *Library) claims(c *Catalog, key string) bool {
+	switch {
+	case document.HasPrefix(key, c.Prefixes):
+		return true
+	case key == corev1.AnnotationLoadBalancerSourceRangesKey, !document.HasPrefix(key, c.SharedPrefixes):
+		return false // Kubernetes defines the first one, and many controllers read it
+	case c.Knows(key):
+		return true
+	}
+	s := c.Nearest(key)
+	return s.Near && s.Key != corev1.AnnotationLoadBalancerSourceRangesKey && !l.claimedElsewhere(key)
+}
+
+// claimedElsewhere reports whether any controller knows a key or is the only one that uses its prefix.
+func (l *Library) claimedElsewhere(key string) bool {
+	for _, c := range l.byName {
+		if document.HasPrefix(key, c.Prefixes) || document.HasPrefix(key, c.SharedPrefixes) && c.Knows(key) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+// Package library holds the catalogs that are built in, prepared for use: which annotations a controller reads, which
+// known key an unknown one is probably a typo of, and which controllers a Service is probably written for.
+package library
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"quaymaster.dev/internal/rules/catalog/document"
+)
+
+// files are the catalogs in the form that the compiler writes: the head in the first line, the body in the second.
+//
+//go:embed compiled/*.json
+var files embed.FS
+
+// Library is a collection of catalogs. It is immutable.
+type Library struct {
+	byName map[string]*Catalog
+	names  []string
+	own    []*Catalog
+}
+
+// BuiltIn returns the catalogs of this build. It decodes the heads on first use, and each body only when it is needed,
+// so that programs start fast.
+var BuiltIn = sync.OnceValue(func() *Library {
+	entries, err := files.ReadDir("compiled")
+	must(err)
+	catalogs := make([]*Catalog, 0, len(entries))
+	for _, entry := range entries {
+		raw, err := files.ReadFile(path.Join("compiled", entry.Name()))
+		must(err)
+		head, body, _ := bytes.Cut(raw, []byte("\n"))
+		c := &Catalog{}
+		must(json.Unmarshal(head, &c.Head))
+		c.contents = sync.OnceValue(func() *Contents {
+			var b document.Body
+			must(json.Unmarshal(body, &b))
+			return newContents(c.Head, b)
+		})
+		catalogs = append(catalogs, c)
+	}
+	return newLibrary(catalogs)
+})
+
+// With returns a library with more catalogs, which replace those of the same name. They must be free of problems.
+func (l *Library) With(documents ...document.Document) *Library {
+	byName := maps.Clone(l.byName)
+	for _, d := range documents {
+		byName[d.Name] = &Catalog{
+			Head: d.Head, contents: sync.OnceValue(func() *Contents { return newContents(d.Head, d.Body) }),
+		}
+	}
+	return newLibrary(slices.Collect(maps.Values(byName)))
+}
+
+func newLibrary(catalogs []*Catalog) *Library {
+	l := &Library{byName: map[string]*Catalog{}}
+	for _, c := range catalogs {
+		l.byName[c.Name] = c
+		l.names = append(l.names, c.Name)
+	}
+	slices.Sort(l.names)
+	for _, name := range l.names {
+		if c := l.byName[name]; c.Own {
+			l.own = append(l.own, c)
+		}
+	}
+	return l
+}
+
+// Names returns the names of all catalogs, sorted.
+func (l *Library) Names() []string { return slices.Clone(l.names) }
+
+// Find returns the catalog with this name.
+func (l *Library) Find(name string) (c *Catalog, found bool) {
+	c, found = l.byName[name]
+	return c, found
+}
+
+// Own returns the catalogs of Quaymaster's own controller.
+func (l *Library) Own() []*Catalog { return l.own }
+
+// OwnCatalog returns the catalog of Quaymaster's own controller that the prefix of a key belongs to.
+func (l *Library) OwnCatalog(key string) (*Catalog, bool) {
+	for _, c := range l.own {
+		if document.HasPrefix(key, c.Prefixes) {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// must panics on an error that only a bug in the program can cause, never its input.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
