@@ -73,7 +73,7 @@ func calls(t testing.TB) []call {
 		{"create, denied for 1 finding", validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 93},
 		{"create, denied for 4 findings", validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
-		}), 233},
+		}), 238},
 		{"create for AWS", validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",

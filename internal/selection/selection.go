@@ -10,17 +10,14 @@ import (
 
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
-	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/review"
 )
 
-// actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an
-// outage.
-const actionWarn = "warn"
-
-// actions maps the values of --unknown-keys to severities.
-var actions = map[string]finding.Severity{"deny": finding.Error, actionWarn: finding.Warning, "ignore": finding.Audit}
+// unknownKeys are the values of --unknown-keys, the default first.
+var unknownKeys = []catalog.UnknownKeys{
+	catalog.UnknownTypos, catalog.UnknownError, catalog.UnknownWarn, catalog.UnknownIgnore,
+}
 
 // Flags hold the values of the flags.
 type Flags struct{ names, unknownKeys []string }
@@ -29,9 +26,7 @@ type Flags struct{ names, unknownKeys []string }
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.names, "catalogs", []string{loadbalancer.Catalog},
 		"`names` of the catalogs to validate annotations with: "+strings.Join(library.BuiltIn().Names(), ", "))
-	fs.StringSliceVar(&f.unknownKeys, "unknown-keys", []string{actionWarn},
-		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
-			"ignore, for all catalogs or for one as in hcloud=deny")
+	AddUnknownKeys(fs, &f.unknownKeys)
 }
 
 // Reviewer returns the Reviewer of Services that the flags describe, and every problem of the flags.
@@ -46,27 +41,33 @@ func (f *Flags) Reviewer(class string, defaultClass bool) (review.Reviewer, []er
 	return reviewer, errs
 }
 
-// UnknownKeys parses --unknown-keys for the catalogs of --catalogs.
-func UnknownKeys(entries, catalogs []string) (map[string]finding.Severity, []error) {
+// AddUnknownKeys adds --unknown-keys.
+func AddUnknownKeys(fs *pflag.FlagSet, entries *[]string) {
+	fs.StringSliceVar(entries, "unknown-keys", []string{string(unknownKeys[0])},
+		"`how` to report annotations under another cloud's prefix that its catalog does not contain: typos (errors for probable "+
+			"misspellings of known keys, warnings for others), error, warn or ignore, for all catalogs or for one as in hcloud=error")
+}
+
+// UnknownKeys parses --unknown-keys for the catalogs of --catalogs; nil for catalogs that are detected.
+func UnknownKeys(entries, catalogs []string) (map[string]catalog.UnknownKeys, []error) {
 	var errs []error
-	unknown := map[string]finding.Severity{"": actions[actionWarn]}
+	unknown := map[string]catalog.UnknownKeys{}
 	for _, entry := range entries {
-		name, action, ofOne := strings.Cut(entry, "=")
+		name, how, ofOne := strings.Cut(entry, "=")
 		if !ofOne {
-			name, action = "", entry
+			name, how = "", entry
 		}
-		severity, known := actions[action]
-		if !known {
-			errs = append(errs, fmt.Errorf("--unknown-keys must be deny, warn or ignore; got %q", entry))
+		if !slices.Contains(unknownKeys, catalog.UnknownKeys(how)) {
+			errs = append(errs, fmt.Errorf("--unknown-keys must be typos, error, warn or ignore; got %q", entry))
 		}
-		if ofOne && !slices.Contains(catalogs, name) {
+		if ofOne && catalogs != nil && !slices.Contains(catalogs, name) {
 			errs = append(errs, fmt.Errorf("--unknown-keys must name catalogs that are selected, too; got %q", entry))
 		}
 		if ofOne && ownCatalog(name) {
-			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, which always denies unknown keys; "+
+			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, whose unknown keys are always errors; "+
 				"got %q", name, entry))
 		}
-		unknown[name] = severity
+		unknown[name] = catalog.UnknownKeys(how)
 	}
 	return unknown, errs
 }

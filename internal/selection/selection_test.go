@@ -7,21 +7,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/catalog"
 )
 
 func TestUnknownKeys(t *testing.T) {
 	catalogs := []string{"mycloud", "hcloud"}
-	got, errs := UnknownKeys([]string{"ignore", "hcloud=deny"}, catalogs)
-	want := map[string]finding.Severity{"": finding.Audit, "hcloud": finding.Error}
+	got, errs := UnknownKeys([]string{"ignore", "hcloud=error"}, catalogs)
+	want := map[string]catalog.UnknownKeys{"": catalog.UnknownIgnore, "hcloud": catalog.UnknownError}
 	if diff := cmp.Diff(want, got); diff != "" || len(errs) > 0 {
 		t.Errorf("%v (-want +got):\n%s", errs, diff)
 	}
-	if got, _ := UnknownKeys(nil, catalogs); got[""] != finding.Warning {
-		t.Errorf("by default %v", got)
-	}
 	for entry, want := range map[string]string{
-		"never": "must be deny, warn or ignore", "azure=warn": "must name catalogs that are selected", "mycloud=warn": "always denies",
+		"never": "must be typos, error, warn or ignore", "azure=warn": "must name catalogs that are selected", "mycloud=warn": "always errors",
 	} {
 		if _, errs := UnknownKeys([]string{entry}, catalogs); len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%s: %v, want %q", entry, errs, want)
@@ -30,7 +27,7 @@ func TestUnknownKeys(t *testing.T) {
 }
 
 func TestReviewer(t *testing.T) {
-	for args, want := range map[string]int{"": 0, "--catalogs=hcloud --unknown-keys=hcloud=deny": 0, "--catalogs=x --unknown-keys=y": 2} {
+	for args, want := range map[string]int{"": 0, "--catalogs=hcloud --unknown-keys=hcloud=error": 0, "--catalogs=x --unknown-keys=y": 2} {
 		f := &Flags{}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.AddFlags(fs)

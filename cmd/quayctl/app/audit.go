@@ -16,9 +16,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/kube/notice"
-	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
-	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/tool/audit"
 	"quaymaster.dev/internal/tool/report"
 )
@@ -26,11 +24,9 @@ import (
 // auditOptions holds the flags of quayctl audit.
 type auditOptions struct {
 	cluster
-
-	classFlags
+	engineFlags
 
 	namespace, output, selector string
-	catalogs, unknownKeys       []string
 	events                      bool
 }
 
@@ -61,8 +57,8 @@ func newAuditCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.engineFlags.addFlags(cmd)
 	completeWith(cmd, "output", auditOutputs)
-	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	return cmd
 }
 
@@ -71,34 +67,19 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.namespace, "namespace", "n", "",
 		"`namespace` to check; empty for all namespaces and PersistentVolumes")
 	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
-	addEngineFlags(fs, &o.catalogs, &o.classFlags)
-	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{"deny"},
-		"`action` for annotations under another cloud's prefix that its catalog does not contain, as for the webhooks: "+
-			"deny, warn or ignore, for all catalogs or for one of --catalog as in hcloud=warn")
 	fs.StringVar(&o.selector, "namespace-selector", "",
 		"label `selector` of the namespaces whose Services are checked, as in the webhook configurations; empty for all")
 	fs.BoolVar(&o.events, "events", false,
 		fmt.Sprintf("record an Event about each object that admission would deny, at most %d in each namespace", mostEvents))
 }
 
-// addEngineFlags adds the flags for validation that lint and audit share.
-func addEngineFlags(fs *pflag.FlagSet, catalogs *[]string, class *classFlags) {
-	fs.StringSliceVar(catalogs, "catalog", nil,
-		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
-	class.addFlags(fs)
-}
-
 func (o *auditOptions) validate() error {
-	problems := slices.Concat(oneOf("output", o.output, auditOutputs), unknownCatalogs(o.catalogs))
+	problems := slices.Concat(oneOf("output", o.output, auditOutputs), o.load())
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}
-	_, errs := selection.UnknownKeys(o.unknownKeys, o.catalogs)
 	if _, err := labels.Parse(o.selector); err != nil {
-		errs = append(errs, fmt.Errorf("--namespace-selector must be a label selector: %w", err))
-	}
-	for _, err := range errs {
-		problems = append(problems, err.Error())
+		problems = append(problems, fmt.Sprintf("--namespace-selector must be a label selector: %s", err))
 	}
 	if len(problems) > 0 {
 		return command.Usagef("%s", strings.Join(problems, "; "))
@@ -107,8 +88,10 @@ func (o *auditOptions) validate() error {
 }
 
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
-	options := audit.Options{Namespace: o.namespace, Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass}
-	options.UnknownKeys, _ = selection.UnknownKeys(o.unknownKeys, o.catalogs)
+	options := audit.Options{
+		Namespace: o.namespace, Catalogs: o.catalogs, Library: o.library, UnknownKeys: o.unknown,
+		Class: o.class, ClassOnly: !o.defaultClass,
+	}
 	var err error
 	if options.Selector, err = labels.Parse(o.selector); err != nil {
 		return command.Exit(command.ExitUsage, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
 )
@@ -19,8 +18,9 @@ var explainOutputs = []string{outputText, outputJSON}
 
 // explainOptions holds the flags of quayctl explain.
 type explainOptions struct {
-	catalogs []string
-	output   string
+	catalogFlags
+
+	output string
 }
 
 func newExplainCommand() *cobra.Command {
@@ -36,9 +36,12 @@ func newExplainCommand() *cobra.Command {
 			"  quayctl explain dlb-unknown-key\n" +
 			"  quayctl explain --catalog=hcloud health check",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			problems := append(oneOf("output", o.output, explainOutputs), unknownCatalogs(o.catalogs)...)
+			problems := append(oneOf("output", o.output, explainOutputs), o.load()...)
 			if len(problems) > 0 {
 				return command.Usagef("%s", strings.Join(problems, "; "))
+			}
+			if o.catalogs == nil {
+				o.catalogs = o.library.Names()
 			}
 			return o.run(cmd.OutOrStdout(), args)
 		},
@@ -48,9 +51,8 @@ func newExplainCommand() *cobra.Command {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", library.BuiltIn().Names(), "`names` of the catalogs to search")
+	o.addFlags(cmd, "`names` of the catalogs to search; if empty, all of them")
 	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(explainOutputs))
-	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	completeWith(cmd, "output", explainOutputs)
 	return cmd
 }
@@ -60,8 +62,15 @@ func (o *explainOptions) complete(args []string, prefix string) []string {
 	if len(args) > 0 {
 		return nil
 	}
+	if problems := o.load(); len(problems) > 0 {
+		return nil
+	}
+	catalogs := o.catalogs
+	if catalogs == nil {
+		catalogs = o.library.Names()
+	}
 	var words []string
-	for _, e := range reference.Search(o.catalogs, nil) {
+	for _, e := range reference.Search(o.library, catalogs, nil) {
 		words = append(words, e.Key)
 		if _, name, cut := strings.Cut(e.Key, "/"); cut && prefix != "" {
 			words = append(words, name) // which is searched for
@@ -83,11 +92,11 @@ func (o *explainOptions) run(w io.Writer, args []string) error {
 		if f, found := reference.FindFinding(args[0]); found {
 			return o.finding(w, f)
 		}
-		if exact := reference.Find(o.catalogs, args[0]); len(exact) > 0 {
+		if exact := reference.Find(o.library, o.catalogs, args[0]); len(exact) > 0 {
 			return o.explain(w, exact)
 		}
 	}
-	found := reference.Search(o.catalogs, args)
+	found := reference.Search(o.library, o.catalogs, args)
 	switch len(found) {
 	case 0:
 		return fmt.Errorf("no annotation or finding matches %q%s", strings.Join(args, " "), o.suggestion(args))
@@ -100,7 +109,7 @@ func (o *explainOptions) run(w io.Writer, args []string) error {
 // suggestion returns the end of the error about an argument that is neither a key nor a finding.
 func (o *explainOptions) suggestion(args []string) string {
 	if len(args) == 1 {
-		if nearest := reference.Nearest(o.catalogs, args[0]); nearest != "" {
+		if nearest := reference.Nearest(o.library, o.catalogs, args[0]); nearest != "" {
 			return fmt.Sprintf("; did you mean %q?", nearest)
 		}
 	}
@@ -151,7 +160,7 @@ func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
 
 // list prints the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
-	catalogs := reference.Catalogs(o.catalogs)
+	catalogs := reference.Catalogs(o.library, o.catalogs)
 	if o.output == outputJSON {
 		return report.Encode(w, map[string]any{"catalogs": catalogs})
 	}

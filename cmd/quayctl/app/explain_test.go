@@ -101,14 +101,14 @@ func TestExplainJSON(t *testing.T) {
 	}{
 		"a key": {
 			[]string{"metallb.universe.tf/address-pool"},
-			explanation{Annotations: reference.Find([]string{"metallb"}, "metallb.io/address-pool")},
+			explanation{Annotations: reference.Find(library.BuiltIn(), []string{"metallb"}, "metallb.io/address-pool")},
 		},
 		"words": {
 			[]string{"--catalog=hcloud", "health", "timeout"},
-			explanation{Annotations: reference.Search([]string{"hcloud"}, []string{"health", "timeout"})},
+			explanation{Annotations: reference.Search(library.BuiltIn(), []string{"hcloud"}, []string{"health", "timeout"})},
 		},
 		"a finding":  {[]string{"hcloud-changed"}, explanation{Findings: []reference.Finding{finding}}},
-		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(library.BuiltIn().Names())}},
+		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(library.BuiltIn(), library.BuiltIn().Names())}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"explain", "-o", "json"}, tc.args...)...)

@@ -58,7 +58,7 @@ func newExportCommand() *cobra.Command {
 			Use: sub.name, Short: sub.short, Long: sub.long, Args: command.NoArguments,
 			Example: "  quayctl export " + sub.name,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if problems := unknownCatalogs(o.catalogs); len(problems) > 0 {
+				if problems := unknownCatalogs(library.BuiltIn(), o.catalogs); len(problems) > 0 {
 					return command.Usagef("%s", strings.Join(problems, "; "))
 				}
 				return sub.run(cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -128,7 +128,7 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 func (o *exportOptions) schema(stdout, _ io.Writer) error {
 	var entries []reference.Entry
 	for _, name := range o.catalogs {
-		entries = append(entries, reference.Entries(name)...)
+		entries = append(entries, reference.Entries(library.BuiltIn(), name)...)
 	}
 	return report.Encode(stdout, export.Schema(entries))
 }

@@ -144,7 +144,7 @@ func TestExportSchema(t *testing.T) {
 func TestExportSchemaAcceptsExamples(t *testing.T) {
 	for _, name := range library.BuiltIn().Names() {
 		schema := compile(t, name)
-		for _, e := range reference.Entries(name) {
+		for _, e := range reference.Entries(library.BuiltIn(), name) {
 			for _, key := range append([]string{e.Key}, e.Aliases...) {
 				key = strings.NewReplacer("{port}", "80", "{any}", "TCP").Replace(key)
 				if err := schema.Validate(service(key, e.Example)); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -19,9 +18,9 @@ import (
 
 // lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
-	classFlags
+	engineFlags
 
-	files, policies, catalogs []string
+	files, policies           []string
 	recursive, defaults       bool
 	allowEmpty                bool
 	output, colour, namespace string
@@ -55,9 +54,9 @@ func newLintCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.engineFlags.addFlags(cmd)
 	completeWith(cmd, "output", lintOutputs)
 	completeWith(cmd, "color", colours)
-	completeWith(cmd, "catalog", library.BuiltIn().Names())
 	return cmd
 }
 
@@ -71,14 +70,13 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
-	addEngineFlags(fs, &o.catalogs, &o.classFlags)
 	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+orList(colours))
 }
 
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate() error {
 	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours),
-		unknownCatalogs(o.catalogs))
+		o.load())
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}
@@ -98,6 +96,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	policies, results := linter.Policies(all, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass, Policies: policies, Namespaces: namespaces,
+		Library: o.library, UnknownKeys: o.unknown, Placeholders: true,
 	}))
 	for _, r := range results {
 		counts.Check(r.Object.Kind, 1)

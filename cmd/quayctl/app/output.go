@@ -13,7 +13,6 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
@@ -61,18 +60,6 @@ func completeWith(cmd *cobra.Command, flag string, values []string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the flag does not exist
 	}
-}
-
-// unknownCatalogs returns a problem for each name that is not a catalog.
-func unknownCatalogs(names []string) []string {
-	var problems []string
-	for _, name := range names {
-		if !slices.Contains(library.BuiltIn().Names(), name) {
-			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q",
-				strings.Join(library.BuiltIn().Names(), ", "), name))
-		}
-	}
-	return problems
 }
 
 // tool describes this program for SARIF.

@@ -20,7 +20,9 @@ func TestCorpus(t *testing.T) {
 	for _, c := range cases {
 		covered[c.Catalog] = true
 		t.Run(c.Name, func(t *testing.T) {
-			set, err := catalog.NewSet(catalog.Options{Catalogs: []string{c.Catalog}})
+			set, err := catalog.NewSet(catalog.Options{
+				Catalogs: []string{c.Catalog}, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownError},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

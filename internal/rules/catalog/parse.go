@@ -54,7 +54,7 @@ func (s Set) sortedKeys(annotations map[string]string) []string {
 // concerns reports whether a key may belong to a catalog of the set.
 func (s Set) concerns(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	return s.domains == nil || s.domains[domain]
+	return s.domains == nil || s.domains[strings.ToLower(domain)]
 }
 
 // Concerns reports whether a key may belong to a catalog of the set, so that its value is validated.
@@ -251,6 +251,8 @@ func newView(c *library.Catalog, p *Parsed, known reusable) *View {
 		v.init(s, key, e, b, suffix)
 		if before := known.setting(key); before != nil && before.Entry == s.Entry {
 			s.Value, s.Err = before.Value, before.Err
+		} else if p.set.placeholders && hasPlaceholder(s.Raw) {
+			s.Err = errPlaceholder
 		} else {
 			if p.set.onParse != nil {
 				p.set.onParse(key)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
@@ -20,11 +19,39 @@ type Options struct {
 	Class string
 	// ClassOnly means that it does not serve Services without a class.
 	ClassOnly bool
-	// UnknownKeys is the severity of unknown keys by catalog. "" sets it for all other catalogs; the default is Error.
-	// Unknown keys of Quaymaster's own controller are always errors.
-	UnknownKeys map[string]finding.Severity
+	// UnknownKeys is how unknown keys are reported by catalog. "" sets it for all other catalogs; the default is
+	// UnknownTypos. Unknown keys of Quaymaster's own controller are always errors.
+	UnknownKeys map[string]UnknownKeys
+	// Placeholders is true if values may have placeholders of templates. Such values are not validated.
+	Placeholders bool
 	// OnParse is called with each key whose value is parsed, if it is not nil.
 	OnParse func(key string)
+}
+
+// UnknownKeys is how keys under a controller's prefix are reported that its catalog does not contain.
+type UnknownKeys string
+
+// The ways to report unknown keys.
+const (
+	// UnknownTypos denies probable misspellings of known keys, and warns of all others: a newer controller may read them.
+	UnknownTypos UnknownKeys = "typos"
+	// UnknownError denies all of them.
+	UnknownError UnknownKeys = "error"
+	// UnknownWarn warns of all of them.
+	UnknownWarn UnknownKeys = "warn"
+	// UnknownIgnore only counts them.
+	UnknownIgnore UnknownKeys = "ignore"
+)
+
+// severity returns the severity of an unknown key.
+func (u UnknownKeys) severity(typo bool) finding.Severity {
+	switch {
+	case u == UnknownIgnore:
+		return finding.Audit
+	case u == UnknownError, u != UnknownWarn && typo:
+		return finding.Error
+	}
+	return finding.Warning
 }
 
 // Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
@@ -38,8 +65,10 @@ type Set struct {
 	class   string
 	// classOnly is Options.ClassOnly.
 	classOnly bool
-	unknown   map[string]finding.Severity
-	onParse   func(key string)
+	unknown   map[string]UnknownKeys
+	// placeholders is Options.Placeholders.
+	placeholders bool
+	onParse      func(key string)
 }
 
 // NewSet selects catalogs. It fails if one does not exist.
@@ -50,19 +79,14 @@ func NewSet(o Options) (Set, error) {
 	names := o.Library.Names()
 	for _, name := range o.Catalogs {
 		if !slices.Contains(names, name) {
-			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(names, ", "), didYouMean(name, names))
+			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(names, ", "), o.Library.DidYouMean(name))
 		}
 	}
-	s := Set{library: o.Library, class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys, onParse: o.OnParse}
-	return s.With(o.Catalogs), nil
-}
-
-// didYouMean returns a suggestion to append to an error about an unknown name, or the empty string.
-func didYouMean(name string, known []string) string {
-	if nearest, near := annotation.Suggest(name, known); near {
-		return fmt.Sprintf("; did you mean %q?", nearest)
+	s := Set{
+		library: o.Library, class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys,
+		placeholders: o.Placeholders, onParse: o.OnParse,
 	}
-	return ""
+	return s.With(o.Catalogs), nil
 }
 
 // With returns a set of other catalogs with the same options. It ignores unknown names.
@@ -107,16 +131,16 @@ func (p *Parsed) Changes(old *Parsed) []finding.Finding {
 	return findings
 }
 
-func (s Set) severity(c *library.Catalog) finding.Severity {
+// severity returns the severity of an unknown key that is closest to a known one.
+func (s Set) severity(c *library.Catalog, nearest library.Suggestion) finding.Severity {
 	if c.Own {
 		return finding.Error
 	}
-	for _, name := range []string{c.Name, ""} {
-		if severity, set := s.unknown[name]; set {
-			return severity
-		}
+	how, set := s.unknown[c.Name]
+	if !set {
+		how = s.unknown[""]
 	}
-	return finding.Error
+	return how.severity(nearest.Typo)
 }
 
 // WrittenDefaults returns the built-in defaults that admission writes into a Service that lacks them: those that users

@@ -14,6 +14,9 @@ import (
 // maxSuggestions limits the search for typos: an object with more unknown keys than this does not contain mere typos.
 const maxSuggestions = 20
 
+// unknownLetter is the distance for each letter after a key that is no port.
+const unknownLetter = 3
+
 // suggested returns the keys that unknown keys are probably typos of.
 func (v *View) suggested() map[string]library.Suggestion {
 	if v.suggestions == nil && len(v.unknown) > 0 {
@@ -55,11 +58,11 @@ func (v *View) nearestForPort(key string, best library.Suggestion) library.Sugge
 		s := v.catalog.Nearest(prefix + reading[0])
 		ports, _ := v.resolve(reading[1], nil)
 		if s.Entry == nil || len(ports) == 0 || !s.Entry.PortForm {
-			s.Typos += len(reading[1])
+			s.Distance += unknownLetter * len(reading[1])
 		} else {
 			s.Key += "." + reading[1]
 		}
-		if first := cut && i == 0; s.Entry != nil && (s.Typos < best.Typos || first && s.Typos == best.Typos) {
+		if first := cut && i == 0; s.Entry != nil && (s.Distance < best.Distance || first && s.Distance == best.Distance) {
 			best = s
 		}
 	}
@@ -83,6 +86,12 @@ func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 	if slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && knows(v) }) {
 		return finding.Finding{}, false
 	}
+	// Kubernetes accepts any case in the part before the slash, and controllers do not.
+	if lower := document.LowerDomain(key); lower != key {
+		if f, found := p.misspelledDomain(key, lower); found {
+			return f, true
+		}
+	}
 	for _, v := range p.views {
 		// A key under a prefix of our own is no other controller's, even if that shares a shorter prefix.
 		if v.catalog.Own && v.owned && document.HasPrefix(key, v.catalog.Prefixes) {
@@ -102,6 +111,20 @@ func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 			if f, found := p.unknown(v, key, search); found {
 				return f, true
 			}
+		}
+	}
+	return finding.Finding{}, false
+}
+
+// misspelledDomain reports a key that a controller would read if its domain was in lower case.
+func (p *Parsed) misspelledDomain(key, lower string) (finding.Finding, bool) {
+	for _, v := range p.views {
+		if c := v.catalog; v.owned && (document.HasPrefix(lower, c.Prefixes) || c.Knows(lower)) {
+			f := p.unknownKey(c, key, library.Suggestion{Key: lower, Near: true, Typo: true})
+			if !c.Knows(lower) {
+				f.Remedy = "write the part before the slash in lower case"
+			}
+			return f, true
 		}
 	}
 	return finding.Finding{}, false
@@ -152,19 +175,27 @@ func (p *Parsed) unknown(v *View, key string, search *search) (finding.Finding, 
 		if other == v || c.Own || !other.catalog.Concerns(key) {
 			continue
 		}
-		if s := search.nearest(other.catalog, key); s.Near && (!best.Near || s.Typos < best.Typos) {
+		if s := search.nearest(other.catalog, key); s.Near && (!best.Near || s.Distance < best.Distance) {
 			best = s
 		}
 	}
+	return p.unknownKey(c, key, best), true
+}
+
+// unknownKey returns the finding about a key that a controller does not read, and the known one that is closest to it.
+func (p *Parsed) unknownKey(c *library.Catalog, key string, nearest library.Suggestion) finding.Finding {
 	f := finding.Finding{
-		ID: c.ID(library.IDUnknownKey), Check: library.IDUnknownKey, Catalog: c.Name, Severity: p.set.severity(c),
+		ID: c.ID(library.IDUnknownKey), Check: library.IDUnknownKey, Catalog: c.Name, Severity: p.set.severity(c, nearest),
 		Type: field.ErrorTypeInvalid, Field: Path(key), Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
 		Remedy: "remove it, or look for the right one with quayctl explain",
 	}
-	if best.Near {
-		f.Message, f.Remedy = "unknown annotation", "did you mean \""+best.Key+"\"?"
+	if nearest.Near {
+		f.Message, f.Remedy = "unknown annotation", "did you mean \""+nearest.Key+"\"?"
 	}
-	return f, true
+	if !c.Own {
+		f.Message += " (" + c.Described() + "; a newer version may read it)"
+	}
+	return f
 }
 
 // notOwned returns a warning about a key that the controller would read if it acted on the Service.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -62,7 +63,10 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		return append(findings, v.finding(s, library.IDRequirement, document.Ignored,
 			"has no effect: "+document.RequirementText(conditions, s.bindings), document.Requirement{Any: conditions}.RemedyFor(s.bindings)))
 	}
-	if s.Err != nil {
+	switch {
+	case errors.Is(s.Err, errPlaceholder):
+		findings = append(findings, v.placeholder(s))
+	case s.Err != nil:
 		findings = append(findings, v.invalid(s))
 	}
 	findings = append(findings, v.ambiguous(s)...)

@@ -14,6 +14,8 @@ const (
 	Error Severity = "error"
 	// Warning admits the object and is shown to the user.
 	Warning Severity = "warning"
+	// Note is shown by the linter only: something was not validated.
+	Note Severity = "note"
 	// Audit admits the object and is only counted.
 	Audit Severity = "audit"
 )

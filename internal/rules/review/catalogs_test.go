@@ -90,7 +90,7 @@ func TestDefaultsOfSelectedCatalogs(t *testing.T) {
 
 func TestSeverityOfUnknownKeys(t *testing.T) {
 	reviewer, err := review.New(catalog.Options{
-		Catalogs: []string{"metallb"}, UnknownKeys: map[string]finding.Severity{"": finding.Error, "metallb": finding.Warning},
+		Catalogs: []string{"metallb"}, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownError, "metallb": catalog.UnknownWarn},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestCatalogsThatAgreeHaveOneFinding(t *testing.T) {
 // Another catalog may know the common part of the DLB's prefix, whichever catalog is named first.
 func TestUnknownOwnKeysAreErrors(t *testing.T) {
 	for _, names := range [][]string{{"alibaba", "mycloud"}, {"mycloud", "alibaba"}} {
-		r, err := review.New(catalog.Options{Catalogs: names, UnknownKeys: map[string]finding.Severity{"": finding.Warning}})
+		r, err := review.New(catalog.Options{Catalogs: names, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownWarn}})
 		if err != nil {
 			t.Fatal(err)
 		}

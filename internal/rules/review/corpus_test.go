@@ -57,7 +57,7 @@ func TestEveryFindingHasACase(t *testing.T) {
 	}
 	for _, doc := range mycloud.Docs() {
 		// The API server itself refuses an invalid range: no manifest with one can be applied.
-		if !shown[doc.ID] && doc.ID != "dlb-source-range" {
+		if !shown[doc.ID] && doc.ID != "dlb-source-range" && doc.Severity != finding.Note {
 			t.Errorf("no case has the finding %s", doc.ID)
 		}
 		delete(shown, doc.ID)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/internal/tool/lint"
@@ -24,11 +26,12 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
-	// Catalogs, Class, ClassOnly and UnknownKeys are as in lint.ReviewerOptions.
+	// Catalogs, Library, Class, ClassOnly and UnknownKeys are as in lint.ReviewerOptions.
 	Catalogs    []string
+	Library     *library.Library
 	Class       string
 	ClassOnly   bool
-	UnknownKeys map[string]finding.Severity
+	UnknownKeys map[string]catalog.UnknownKeys
 	// Selector selects the namespaces whose Services are audited; nil for all.
 	Selector labels.Selector
 	// ServicesOnly means that no other objects are audited.
@@ -79,7 +82,7 @@ func (a *audit) services(ctx context.Context) error {
 	}
 	reviewer := lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: namespaces,
-		UnknownKeys: a.UnknownKeys,
+		Library: a.Library, UnknownKeys: a.UnknownKeys,
 	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&

@@ -19,12 +19,16 @@ import (
 type ReviewerOptions struct {
 	// Catalogs are the names of existing catalogs; nil to detect those that each Service is probably written for.
 	Catalogs []string
+	// Library is where they come from; nil for the built-in catalogs.
+	Library *library.Library
 	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
 	// ClassOnly means that it does not serve Services without one.
 	ClassOnly bool
 	// UnknownKeys is as in catalog.Options.
-	UnknownKeys map[string]finding.Severity
+	UnknownKeys map[string]catalog.UnknownKeys
+	// Placeholders is as in catalog.Options.
+	Placeholders bool
 	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
 	Policies   []*policy.Policy
 	Namespaces map[string]map[string]string
@@ -34,7 +38,12 @@ type ReviewerOptions struct {
 type Reviewer struct{ o ReviewerOptions }
 
 // NewReviewer returns a Reviewer.
-func NewReviewer(o ReviewerOptions) *Reviewer { return &Reviewer{o: o} }
+func NewReviewer(o ReviewerOptions) *Reviewer {
+	if o.Library == nil {
+		o.Library = library.BuiltIn()
+	}
+	return &Reviewer{o: o}
+}
 
 // Findings returns the findings of admission if a Service is created, with all defaults that admission writes.
 func (r *Reviewer) Findings(svc *corev1.Service) []finding.Finding {
@@ -65,6 +74,7 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 func (r *Reviewer) by(catalogs []string) review.Reviewer {
 	reviewer, err := review.New(catalog.Options{
 		Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly, UnknownKeys: r.o.UnknownKeys,
+		Library: r.o.Library, Placeholders: r.o.Placeholders,
 	})
 	if err != nil {
 		panic(err) // flags with unknown catalogs are rejected before
@@ -79,7 +89,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if r.o.Catalogs != nil {
 		return r.o.Catalogs
 	}
-	names := library.BuiltIn().Detect(svc)
+	names := r.o.Library.Detect(svc)
 	class := svc.Spec.LoadBalancerClass
 	// A key that is a typo of one of Quaymaster's own controller belongs to no catalog.
 	meant := slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), func(key string) bool {

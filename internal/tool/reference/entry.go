@@ -48,8 +48,8 @@ type Entry struct {
 }
 
 // Entries returns the entries of a catalog, in the catalog's order.
-func Entries(name string) []Entry {
-	c, found := library.BuiltIn().Find(name)
+func Entries(l *library.Library, name string) []Entry {
+	c, found := l.Find(name)
 	if !found {
 		return nil
 	}
@@ -104,7 +104,13 @@ func defaults(a *document.Annotation) string {
 }
 
 // from returns the controller that a catalog describes, with its version.
-func from(head document.Head) string { return head.Controller + " " + head.Version }
+func from(head document.Head) string {
+	text := head.Controller + " " + head.Version
+	if head.Date != "" {
+		text += ", " + head.Date
+	}
+	return text
+}
 
 // closed returns the values of a type with a closed set of values, and nil for any other type.
 func closed(t *annotation.Type) []string {

@@ -14,7 +14,7 @@ import (
 // entryOf returns the only entry of a catalog with the key.
 func entryOf(t *testing.T, catalog, key string) reference.Entry {
 	t.Helper()
-	found := reference.Find([]string{catalog}, key)
+	found := reference.Find(library.BuiltIn(), []string{catalog}, key)
 	if len(found) != 1 {
 		t.Fatalf("%s of %s: %d entries", key, catalog, len(found))
 	}
@@ -24,7 +24,7 @@ func entryOf(t *testing.T, catalog, key string) reference.Entry {
 func TestEntriesAreComplete(t *testing.T) {
 	for _, name := range library.BuiltIn().Names() {
 		seen := map[string]bool{}
-		for _, e := range reference.Entries(name) {
+		for _, e := range reference.Entries(library.BuiltIn(), name) {
 			for field, text := range map[string]string{
 				"title": e.Title, "key": e.Key, "help": e.Help, "type": e.Type, "allowed": e.Allowed, "example": e.Example, "from": e.From,
 				"source": strings.Join(e.Source, ""),
@@ -42,7 +42,7 @@ func TestEntriesAreComplete(t *testing.T) {
 			t.Errorf("%s has no entries", name)
 		}
 	}
-	if found := reference.Entries("unknown"); found != nil {
+	if found := reference.Entries(library.BuiltIn(), "unknown"); found != nil {
 		t.Errorf("an unknown catalog has entries: %v", found)
 	}
 }
@@ -69,7 +69,7 @@ func TestEntry(t *testing.T) {
 				"An invalid value is silently misread, with harm: the controller treats anything but lower-case managed as uploaded.",
 				"managed requires load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
 			},
-			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97",
+			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97, 2026-08-19",
 			Source: []string{"internal/rules/annotation/load_balancer.go:174", "internal/hcops/load_balancer.go:1067,1205-1236"},
 		}},
 	}

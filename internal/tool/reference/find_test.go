@@ -38,12 +38,12 @@ func TestFind(t *testing.T) {
 		"part of a key":       {"dlb-network-type", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, keys(reference.Find(library.BuiltIn().Names(), test.key))); diff != "" {
+			if diff := cmp.Diff(test.want, keys(reference.Find(library.BuiltIn(), library.BuiltIn().Names(), test.key))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if found := reference.Find([]string{"hcloud"}, "metallb.io/address-pool"); found != nil {
+	if found := reference.Find(library.BuiltIn(), []string{"hcloud"}, "metallb.io/address-pool"); found != nil {
 		t.Errorf("found entries of another catalog: %v", keys(found))
 	}
 }
@@ -51,13 +51,13 @@ func TestFind(t *testing.T) {
 // Every form for a port finds its entry.
 func TestPortForms(t *testing.T) {
 	forms := 0
-	for _, e := range reference.Search(library.BuiltIn().Names(), nil) {
+	for _, e := range reference.Search(library.BuiltIn(), library.BuiltIn().Names(), nil) {
 		if e.PortForm == "" {
 			continue
 		}
 		forms++
 		key := strings.NewReplacer("<port number or name>", "443", "{port}", "443", "{any}", "x").Replace(e.PortForm)
-		if found := reference.Find([]string{e.Catalog}, key); !slices.Equal(keys(found), keys([]reference.Entry{e})) {
+		if found := reference.Find(library.BuiltIn(), []string{e.Catalog}, key); !slices.Equal(keys(found), keys([]reference.Entry{e})) {
 			t.Errorf("%s finds %v, want %s", key, keys(found), e.Key)
 		}
 	}
@@ -78,7 +78,7 @@ func TestSearch(t *testing.T) {
 		"nothing":      {[]string{"location", "submarine"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, keys(reference.Search([]string{"hcloud", "metallb"}, test.words))); diff != "" {
+			if diff := cmp.Diff(test.want, keys(reference.Search(library.BuiltIn(), []string{"hcloud", "metallb"}, test.words))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -93,7 +93,7 @@ func TestNearest(t *testing.T) {
 		"dlb-unknow-key":                       "dlb-unknown-key",
 		"submarine":                            "",
 	} {
-		if got := reference.Nearest([]string{"hcloud", "metallb"}, word); got != want {
+		if got := reference.Nearest(library.BuiltIn(), []string{"hcloud", "metallb"}, word); got != want {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
 	}

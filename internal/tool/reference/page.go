@@ -29,10 +29,10 @@ func Page(c *library.Catalog) string {
 	if len(d.Annotations) > 0 {
 		fmt.Fprint(&b, "\n| key | type | default |\n|---|---|---|\n")
 	}
-	for _, e := range Entries(c.Name) {
+	for _, e := range Entries(library.BuiltIn(), c.Name) {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", cell(e.Key), anchor(e.Key), cell(e.Type), cell(e.Default))
 	}
-	for _, e := range Entries(c.Name) {
+	for _, e := range Entries(library.BuiltIn(), c.Name) {
 		b.WriteString(e.markdown())
 	}
 	b.WriteString("\n## Findings\n")
@@ -106,11 +106,11 @@ type Summary struct {
 }
 
 // Catalogs returns the summaries of existing catalogs.
-func Catalogs(names []string) []Summary {
+func Catalogs(l *library.Library, names []string) []Summary {
 	var all []Summary
 	for _, name := range names {
-		c, _ := library.BuiltIn().Find(name)
-		all = append(all, Summary{Name: name, Title: c.Title, Keys: len(Entries(name)), From: from(c.Head)})
+		c, _ := l.Find(name)
+		all = append(all, Summary{Name: name, Title: c.Title, Keys: len(Entries(l, name)), From: from(c.Head)})
 	}
 	return all
 }
@@ -118,7 +118,7 @@ func Catalogs(names []string) []Summary {
 func index(names []string) string {
 	var b strings.Builder
 	b.WriteString("| catalog | cloud | keys | read from |\n|---|---|---|---|\n")
-	for _, s := range Catalogs(names) {
+	for _, s := range Catalogs(library.BuiltIn(), names) {
 		c, _ := library.BuiltIn().Find(s.Name)
 		page := PageFile(c)
 		fmt.Fprintf(&b, "| [%s](%s) | %s | %d | %s |\n", s.Name, page, cell(s.Title), s.Keys, cell(s.From))

@@ -33,8 +33,11 @@ func Text(w io.Writer, results []Result, colour bool, width int) error {
 		for _, f := range r.Findings {
 			place := fmt.Sprintf("%s:%d:%d:", r.File, f.Line, f.Column)
 			severity := paint(red, "error:")
-			if f.Severity == finding.Warning {
+			switch f.Severity {
+			case finding.Warning:
 				severity = paint(yellow, "warning:")
+			case finding.Note:
+				severity = paint(cyan, "note:")
 			}
 			text := f.text() + " [" + f.ID + "]"
 			if width > 0 {
@@ -118,8 +121,12 @@ func GitHub(w io.Writer, results []Result) error {
 	out := bufio.NewWriter(w)
 	for _, r := range results {
 		for _, f := range r.Findings {
+			command := string(f.Severity)
+			if f.Severity == finding.Note {
+				command = "notice"
+			}
 			fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n",
-				f.Severity, property.Replace(r.File), f.Line, f.Column, property.Replace(f.ID), data.Replace(f.text()))
+				command, property.Replace(r.File), f.Line, f.Column, property.Replace(f.ID), data.Replace(f.text()))
 		}
 	}
 	return out.Flush()

@@ -75,6 +75,8 @@ func Summary(results []Result, counts Counts) string {
 		parts = append(parts, "nothing to check")
 	case affected == 0:
 		parts = append(parts, "no problems in "+checked)
+	case errs+warnings == 0:
+		parts = append(parts, fmt.Sprintf("%s in %d of %s", number(Count(results, finding.Note), "note"), affected, checked))
 	case warnings == 0:
 		parts = append(parts, fmt.Sprintf("%s in %d of %s", number(errs, "error"), affected, checked))
 	case errs == 0:

@@ -81,7 +81,7 @@ func setup(ctx context.Context, e *env.Env) error {
 		}
 	}
 	// The linter does the same.
-	if _, err = e.StartWebhook(ctx, port, "--unknown-keys=deny"); err != nil {
+	if _, err = e.StartWebhook(ctx, port, "--unknown-keys=error"); err != nil {
 		return err
 	}
 	if err := e.InstallChart(ctx, values(port, "Fail")); err != nil {

@@ -19,6 +19,9 @@ type Head struct {
 	// Controller is the repository that the catalog describes, Version the release or commit of it.
 	Controller string `json:"controller"`
 	Version    string `json:"version"`
+	// Date is the day of that version, or on which it was read, such as 2026-08-19; empty for Quaymaster's own
+	// controller.
+	Date string `json:"date,omitempty"`
 	// Help is a sentence or two for the docs: how the controller parses annotations, and how it handles invalid ones.
 	Help string `json:"help"`
 	// Prefixes begin keys that only this controller reads: any other key under them is unknown.

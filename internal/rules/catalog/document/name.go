@@ -2,6 +2,7 @@ package document
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/internal/rules/catalog/check"
@@ -16,6 +17,11 @@ var placeholders = map[string]string{
 }
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// unknownPlaceholders returns the placeholders of a name that do not exist.
+func unknownPlaceholders(name string) []string {
+	return slices.DeleteFunc(placeholder.FindAllString(name, -1), func(place string) bool { return placeholders[place] != "" })
+}
 
 // Template matches the keys of a family.
 type Template struct {

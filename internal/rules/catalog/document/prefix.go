@@ -1,9 +1,6 @@
 package document
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Class reports whether the controller acts on Services of a loadBalancerClass; nil is none.
 func (o Ownership) Class(class *string) bool {
@@ -13,11 +10,21 @@ func (o Ownership) Class(class *string) bool {
 	if class == nil {
 		return o.NoClass
 	}
-	return slices.ContainsFunc(o.Classes, func(pattern string) bool { return Matches(pattern, *class) })
+	return MatchesAny(o.Classes, *class)
 }
 
-// Matches reports whether a text matches a pattern, in which one * at the end stands for anything.
-func Matches(pattern, text string) bool {
+// MatchesAny reports whether a text matches one of the patterns, in which one * at the end stands for anything. Loops do
+// not allocate: the function runs for every annotation of every Service.
+func MatchesAny(patterns []string, text string) bool {
+	for _, pattern := range patterns {
+		if matches(pattern, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(pattern, text string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(text, prefix)
 	}
@@ -36,7 +43,21 @@ func (h *Head) Split(key string) (prefix, rest string) {
 	return prefix, key[len(prefix):]
 }
 
+// LowerDomain returns a key with the part before the slash in lower case.
+func LowerDomain(key string) string {
+	domain, rest, _ := strings.Cut(key, "/")
+	if lower := strings.ToLower(domain); lower != domain && rest != "" {
+		return lower + "/" + rest
+	}
+	return key
+}
+
 // HasPrefix reports whether a key begins with one of the prefixes.
 func HasPrefix(key string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
 }

@@ -3,20 +3,38 @@ package document
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/check"
 	"quaymaster.dev/internal/rules/catalog/spec"
 )
 
-// Problems returns what is missing or wrong in the file of a catalog, for tests.
-func (d Document) Problems() []string {
+// Problem is something that is missing or wrong in the file of a catalog.
+type Problem struct {
+	// Annotation is the name of the annotation, or Check the id of the check, that the problem is in; both are empty for
+	// anything else.
+	Annotation, Check string
+	Text              string
+}
+
+func (p Problem) String() string { return p.Text }
+
+// Problems returns everything that is missing or wrong in the file of a catalog.
+func (d Document) Problems() []Problem {
 	p := &problems{names: map[string]bool{}}
+	if !catalogName.MatchString(d.Name) {
+		p.add("the head must have a name of lower-case letters, digits and dashes; got %q", d.Name)
+	}
 	p.requireTexts("the head", map[string]string{
 		"title": d.Title, "controller": d.Controller, "version": d.Version, "help": d.Help,
 	})
+	if _, err := time.Parse(time.DateOnly, d.Date); err != nil && !d.Own {
+		p.add("the head must have a date such as 2026-08-19; got %q", d.Date)
+	}
 	if len(d.Prefixes)+len(d.SharedPrefixes) == 0 && len(d.Annotations) > 0 {
 		p.add("the head lacks prefixes and sharedPrefixes")
 	}
@@ -29,11 +47,14 @@ func (d Document) Problems() []string {
 		}
 	}
 	for i := range d.Annotations {
+		p.at = Problem{Annotation: d.Annotations[i].Name}
 		p.annotation(d, &d.Annotations[i])
 	}
 	for i := range d.Checks {
+		p.at = Problem{Check: d.Checks[i].ID}
 		p.check(&d.Checks[i])
 	}
+	p.at = Problem{}
 	p.renamed(d)
 	conditions := slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also)
 	p.conditions("owns", conditions)
@@ -71,14 +92,20 @@ func (p *problems) renamed(d Document) {
 	}
 }
 
+var catalogName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
 type problems struct {
-	found []string
+	found []Problem
+	// at is what the problems to be found are in.
+	at Problem
 	// names holds the names of annotations and their aliases.
 	names map[string]bool
 }
 
 func (p *problems) add(format string, args ...any) {
-	p.found = append(p.found, fmt.Sprintf(format, args...))
+	problem := p.at
+	problem.Text = fmt.Sprintf(format, args...)
+	p.found = append(p.found, problem)
 }
 
 // requireTexts reports empty texts.
@@ -99,7 +126,14 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	if prefix, _ := d.Split(a.Name); prefix == "" {
 		p.add("%s must have one of the prefixes", a.Name)
 	}
-	p.typ(a.Name, &a.Type)
+	for _, name := range a.Names() {
+		if unknown := unknownPlaceholders(name); len(unknown) > 0 {
+			p.add("%s has an unknown placeholder %s", name, strings.Join(unknown, ", "))
+		}
+	}
+	if p.typ(a.Name, &a.Type) {
+		p.examples(d.Empty, *a)
+	}
 	for i := range a.Variants {
 		p.variant(a.Name, &a.Variants[i])
 	}
@@ -205,8 +239,28 @@ func (p *problems) call(where string, c *Call) {
 	}
 }
 
-func (p *problems) typ(where string, t *annotation.Type) {
-	for _, problem := range t.Problems() {
+// typ reports whether a type is free of problems.
+func (p *problems) typ(where string, t *annotation.Type) bool {
+	found := t.Problems()
+	for _, problem := range found {
 		p.add("%s %s", where, problem)
+	}
+	return len(found) == 0
+}
+
+// examples reports values of a complete type that are not what the annotation says.
+func (p *problems) examples(empty annotation.Empty, a Annotation) {
+	a.Complete(empty)
+	refuses := func(value string) bool {
+		_, err := a.Parse(value)
+		return err != nil
+	}
+	if !a.Written && refuses(a.Valid) {
+		p.add("%s refuses its valid example %q", a.Name, a.Valid)
+	}
+	for _, d := range append([]Default{{Value: a.Default}}, a.Defaults...) {
+		if d.Value != "" && refuses(d.Value) {
+			p.add("%s refuses its default %q", a.Name, d.Value)
+		}
 	}
 }

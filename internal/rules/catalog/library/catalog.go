@@ -22,6 +22,15 @@ func (c *Catalog) Document() document.Document {
 	return document.Document{Head: c.Head, Body: c.contents().Body}
 }
 
+// Described names the controller that the catalog describes, with version and date.
+func (c *Catalog) Described() string {
+	var controllers []string
+	for controller := range strings.FieldsSeq(strings.NewReplacer(" and ", " ", ",", " ").Replace(c.Controller)) {
+		controllers = append(controllers, controller[strings.LastIndexByte(controller, '/')+1:])
+	}
+	return "catalog of " + strings.Join(controllers, ", ") + " " + c.Version + ", " + c.Date
+}
+
 // Plain returns the annotation with this name. Names with placeholders are not found.
 func (c *Catalog) Plain(key string) (*document.Annotation, bool) {
 	if e, found := c.contents().ByName[key]; found {
@@ -47,9 +56,7 @@ func (c *Catalog) Knows(key string) bool {
 }
 
 // IsElsewhere reports whether the controller reads a key only on other objects.
-func (c *Catalog) IsElsewhere(key string) bool {
-	return slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return document.Matches(pattern, key) })
-}
+func (c *Catalog) IsElsewhere(key string) bool { return document.MatchesAny(c.Elsewhere, key) }
 
 // ReadsKey reports whether a key may have an effect on a Service of the controller.
 func (c *Catalog) ReadsKey(key string) bool {

@@ -47,6 +47,7 @@ func (l *Library) Refuses(key, value string) (expected string, refused bool) {
 // claims reports whether a key indicates that a Service was written for the controller: a key under one of its own
 // prefixes, a known key, or a probable typo of a known key.
 func (l *Library) claims(c *Catalog, key string) bool {
+	key = document.LowerDomain(key)
 	switch {
 	case document.HasPrefix(key, c.Prefixes):
 		return true

@@ -11,6 +11,7 @@ import (
 // suppressions refer to ids: they must not change. The checks of a catalog add further ids.
 const (
 	IDUnknownKey   = "unknown-key"
+	IDPlaceholder  = "placeholder"
 	IDInvalidValue = "invalid-value"
 	IDUnknownPort  = "unknown-port"
 	IDRequirement  = "requirement"
@@ -50,7 +51,7 @@ func (c *Catalog) Docs() []finding.Doc {
 // usedIDs returns which of the usual findings the catalog can have.
 func (c *Catalog) usedIDs() map[string]bool {
 	used := map[string]bool{
-		IDUnknownKey: true, IDInvalidValue: true, IDNotOwned: true, IDUnknownPort: true, IDPortForm: true,
+		IDUnknownKey: true, IDInvalidValue: true, IDPlaceholder: true, IDNotOwned: true, IDUnknownPort: true, IDPortForm: true,
 		IDAmbiguousPort: true,
 	}
 	for _, e := range c.contents().Entries {

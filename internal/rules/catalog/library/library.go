@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
+	"unicode"
 
+	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/document"
 )
 
@@ -81,6 +85,23 @@ func (l *Library) Names() []string { return slices.Clone(l.names) }
 func (l *Library) Find(name string) (c *Catalog, found bool) {
 	c, found = l.byName[name]
 	return c, found
+}
+
+// DidYouMean returns a suggestion to append to an error about an unknown name, or the empty string: a name that is spelled
+// alike, or that of a catalog with the word in its title, such as hcloud for hetzner.
+func (l *Library) DidYouMean(name string) string {
+	suggestion, near := annotation.Suggest(name, l.names)
+	if !near {
+		titled := slices.IndexFunc(l.names, func(known string) bool {
+			words := strings.FieldsFunc(strings.ToLower(l.byName[known].Title), func(r rune) bool { return !unicode.IsLetter(r) })
+			return slices.Contains(words, strings.ToLower(name))
+		})
+		if titled < 0 {
+			return ""
+		}
+		suggestion = l.names[titled]
+	}
+	return fmt.Sprintf("; did you mean %q?", suggestion)
 }
 
 // Own returns the catalogs of Quaymaster's own controller.

@@ -2,28 +2,29 @@ package library
 
 import (
 	"slices"
-	"strings"
 
-	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/catalog/library/meaning"
 )
 
 // Suggestion is the known key closest to an unknown one.
 type Suggestion struct {
 	Key string
-	// Near is true if the unknown key is probably a typo of it.
+	// Near is true if the unknown key probably means the known one.
 	Near bool
-
+	// Typo is true if it is probably a misspelling of it: no other key that a newer controller may know.
+	Typo bool
 	// Entry is what the key belongs to; nil if there is no known key.
 	Entry *Entry
-	// Typos is the distance between the two.
-	Typos int
+	// Distance is that of the two, see package meaning.
+	Distance int
 }
 
 // names are the known keys under one prefix, without it.
 type names struct {
 	tails  []string
 	owners map[string]*Entry
+	*meaning.Vocabulary
 }
 
 func newNames(h document.Head, entries []*Entry) map[string]*names {
@@ -48,6 +49,9 @@ func newNames(h document.Head, entries []*Entry) map[string]*names {
 			}
 		}
 	}
+	for _, n := range all {
+		n.Vocabulary = meaning.NewVocabulary(n.tails)
+	}
 	return all
 }
 
@@ -58,20 +62,19 @@ func (c *Catalog) Nearest(key string) Suggestion {
 	if known == nil {
 		return Suggestion{}
 	}
-	text := rest
-	if c.contents().PortForms {
-		text = strings.ReplaceAll(rest, ".", "-")
+	found, ok := known.Nearest(rest)
+	if !ok {
+		return Suggestion{}
 	}
-	tail, typos := annotation.Nearest(text, known.tails)
-	e := known.owners[tail]
-	s := Suggestion{Key: prefix + tail, Near: annotation.Near(rest, typos), Entry: e, Typos: typos}
-	if e != nil && slices.Contains(e.Also, tail) {
+	e := known.owners[found.Name]
+	s := Suggestion{Key: prefix + found.Name, Near: found.Near, Typo: found.Typo, Entry: e, Distance: found.Distance}
+	if slices.Contains(e.Also, found.Name) {
 		s.Key = e.Name
 	}
 	return s
 }
 
-// Suggest returns the known key that an unknown one is probably a typo of.
+// Suggest returns the known key that an unknown one probably means.
 func (c *Catalog) Suggest(key string) (suggestion string, ok bool) {
 	s := c.Nearest(key)
 	return s.Key, s.Near

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/tool/audit"
@@ -81,7 +82,7 @@ func (c Checks) auditOptions(catalogs []string) (audit.Options, error) {
 	}
 	unknownKeys, given := c.flag("--unknown-keys")
 	if !given {
-		unknownKeys = "warn"
+		unknownKeys = string(catalog.UnknownTypos)
 	}
 	var errs []error
 	if o.UnknownKeys, errs = selection.UnknownKeys(strings.Split(unknownKeys, ","), catalogs); len(errs) > 0 {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/tool/doctor"
 	"quaymaster.dev/test/harness/installation"
 )
@@ -32,7 +32,7 @@ func of(args ...string) Checks {
 
 // Stored Services are reviewed by the flags of the webhooks.
 func TestAuditOptions(t *testing.T) {
-	c := of("--catalogs=mycloud,hcloud", "--unknown-keys=ignore,hcloud=deny",
+	c := of("--catalogs=mycloud,hcloud", "--unknown-keys=ignore,hcloud=error",
 		"--load-balancer-class=example.com/lb", "--default-class=false", "--namespace-selector=team=edge")
 	names, _ := c.flag("--catalogs")
 	o, err := c.auditOptions(strings.Split(names, ","))
@@ -40,7 +40,7 @@ func TestAuditOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(o.Catalogs, []string{"mycloud", "hcloud"}) || o.Class != "example.com/lb" || !o.ClassOnly ||
-		o.UnknownKeys[""] != finding.Audit || o.UnknownKeys["hcloud"] != finding.Error ||
+		o.UnknownKeys[""] != catalog.UnknownIgnore || o.UnknownKeys["hcloud"] != catalog.UnknownError ||
 		!o.Selector.Matches(labels.Set{"team": "edge"}) || o.Selector.Matches(labels.Set{}) {
 		t.Errorf("got %+v", o)
 	}

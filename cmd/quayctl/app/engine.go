@@ -1,0 +1,100 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"quaymaster.dev/internal/catalogfile"
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
+	"quaymaster.dev/internal/selection"
+)
+
+// catalogFlags are the flags that select catalogs.
+type catalogFlags struct {
+	catalogs, files []string
+	// library has the built-in catalogs and those of the files, once load has been called.
+	library *library.Library
+}
+
+// addFlags adds --catalog and --catalog-file. The first one may also be written --catalogs, as for the webhooks.
+func (c *catalogFlags) addFlags(cmd *cobra.Command, usage string) {
+	fs := cmd.Flags()
+	fs.StringSliceVar(&c.catalogs, "catalog", nil, usage)
+	fs.StringArrayVar(&c.files, "catalog-file", nil,
+		"`file` with a catalog to add or to change, or directory with such files; can be repeated")
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "catalogs" {
+			name = "catalog"
+		}
+		return pflag.NormalizedName(name)
+	})
+	completeWith(cmd, "catalog", library.BuiltIn().Names())
+}
+
+// load reads the catalogs and returns every problem of the flags.
+func (c *catalogFlags) load() []string {
+	sources, problems := catalogfile.Read(c.files)
+	var more []string
+	if len(problems) == 0 {
+		c.library, problems = catalogfile.Extend(library.BuiltIn(), sources)
+	}
+	if len(problems) > 0 {
+		for _, text := range catalogfile.Texts(problems) {
+			more = append(more, "--catalog-file: "+text)
+		}
+		return more // the names depend on the files
+	}
+	return unknownCatalogs(c.library, c.catalogs)
+}
+
+// unknownCatalogs returns a problem for each name that is not a catalog.
+func unknownCatalogs(l *library.Library, names []string) []string {
+	var problems []string
+	for _, name := range names {
+		if _, found := l.Find(name); !found {
+			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q%s",
+				strings.Join(l.Names(), ", "), name, l.DidYouMean(name)))
+		}
+	}
+	return problems
+}
+
+// engineFlags are the flags for validation that lint and audit share.
+type engineFlags struct {
+	catalogFlags
+	classFlags
+
+	unknownKeys []string
+	// unknown is parsed from unknownKeys by load.
+	unknown map[string]catalog.UnknownKeys
+}
+
+func (e *engineFlags) addFlags(cmd *cobra.Command) {
+	e.catalogFlags.addFlags(cmd,
+		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
+	selection.AddUnknownKeys(cmd.Flags(), &e.unknownKeys)
+	e.classFlags.addFlags(cmd.Flags())
+}
+
+// load reads the catalogs and returns every problem of the flags.
+func (e *engineFlags) load() []string {
+	problems := e.catalogFlags.load()
+	if len(problems) > 0 {
+		return problems
+	}
+	selected := e.catalogs
+	if len(selected) == 0 {
+		selected = e.library.Names()
+	}
+	var errs []error
+	e.unknown, errs = selection.UnknownKeys(e.unknownKeys, selected)
+	for _, err := range errs {
+		problems = append(problems, err.Error())
+	}
+	return slices.Clip(problems)
+}
