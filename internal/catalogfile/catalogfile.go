@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
@@ -197,11 +196,11 @@ func (f *file) report(line int, format string, args ...any) {
 	f.problems = append(f.problems, manifest.Problem{File: f.name, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
-// Texts returns problems as lines of text.
-func Texts(problems []manifest.Problem) []string {
-	var texts []string
+// Errors returns problems as errors of --catalog-file.
+func Errors(problems []manifest.Problem) []error {
+	var errs []error
 	for _, p := range problems {
-		texts = append(texts, strings.TrimSuffix(p.String(), "; "))
+		errs = append(errs, fmt.Errorf("--catalog-file: %s", p))
 	}
-	return texts
+	return errs
 }

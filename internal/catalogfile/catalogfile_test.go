@@ -63,7 +63,11 @@ func extend(texts ...string) (*library.Library, []string) {
 		sources = append(sources, catalogfile.Source{Name: "x.yaml", Data: []byte(text)})
 	}
 	l, problems := catalogfile.Extend(library.BuiltIn(), sources)
-	return l, catalogfile.Texts(problems)
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.String())
+	}
+	return l, all
 }
 
 // findings validates a Service with an annotation.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
@@ -20,20 +21,38 @@ var unknownKeys = []catalog.UnknownKeys{
 }
 
 // Flags hold the values of the flags.
-type Flags struct{ names, unknownKeys []string }
+type Flags struct{ names, unknownKeys, files []string }
 
-// AddFlags adds --catalogs and --unknown-keys.
+// AddFlags adds --catalogs, --catalog-file and --unknown-keys.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.names, "catalogs", []string{loadbalancer.Catalog},
 		"`names` of the catalogs to validate annotations with: "+strings.Join(library.BuiltIn().Names(), ", "))
 	AddUnknownKeys(fs, &f.unknownKeys)
+	fs.StringArrayVar(&f.files, "catalog-file", nil,
+		"`file` with a catalog to add or to change, or directory with such files; can be repeated")
 }
+
+// Files returns the values of --catalog-file.
+func (f *Flags) Files() []string { return f.files }
 
 // Reviewer returns the Reviewer of Services that the flags describe, and every problem of the flags.
 func (f *Flags) Reviewer(class string, defaultClass bool) (review.Reviewer, []error) {
+	sources, problems := catalogfile.Read(f.files)
+	if len(problems) > 0 {
+		return review.Reviewer{}, catalogfile.Errors(problems)
+	}
+	return f.ReviewerWith(sources, class, defaultClass)
+}
+
+// ReviewerWith is Reviewer for files that have been read.
+func (f *Flags) ReviewerWith(sources []catalogfile.Source, class string, defaultClass bool) (review.Reviewer, []error) {
+	all, problems := catalogfile.Extend(library.BuiltIn(), sources)
+	if len(problems) > 0 {
+		return review.Reviewer{}, catalogfile.Errors(problems)
+	}
 	unknown, errs := UnknownKeys(f.unknownKeys, f.names)
 	reviewer, err := review.New(catalog.Options{
-		Catalogs: f.names, Class: class, ClassOnly: !defaultClass, UnknownKeys: unknown,
+		Catalogs: f.names, Library: all, Class: class, ClassOnly: !defaultClass, UnknownKeys: unknown,
 	})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--catalogs: %w", err))

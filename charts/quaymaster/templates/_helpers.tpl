@@ -200,6 +200,20 @@ ingressNodes:
 kubeProxyHealthCheckPort: {{ .Values.cloud.kubeProxyHealthCheckPort }}
 {{- end -}}
 
+{{/* The value of the flag --catalogs: catalogs, and those of catalogFiles. */}}
+{{- define "quaymaster.catalogs" -}}
+{{- $names := .Values.catalogs -}}
+{{- range $file, $_ := .Values.catalogFiles -}}
+{{- $names = append $names (trimSuffix ".yaml" $file) -}}
+{{- end -}}
+{{- join "," (uniq $names) -}}
+{{- end }}
+
+{{/* The name of the ConfigMap with catalogFiles; empty if there are none. */}}
+{{- define "quaymaster.catalogFiles" -}}
+{{- if .Values.catalogFiles }}{{ include "quaymaster.fullname" . }}-catalogs{{ end -}}
+{{- end }}
+
 {{/* The value of the flag --unknown-keys of the webhooks. */}}
 {{- define "quaymaster.unknownKeys" -}}
 {{- $entries := list .Values.webhook.unknownKeys.default -}}

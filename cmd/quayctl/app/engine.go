@@ -44,8 +44,8 @@ func (c *catalogFlags) load() []string {
 		c.library, problems = catalogfile.Extend(library.BuiltIn(), sources)
 	}
 	if len(problems) > 0 {
-		for _, text := range catalogfile.Texts(problems) {
-			more = append(more, "--catalog-file: "+text)
+		for _, err := range catalogfile.Errors(problems) {
+			more = append(more, err.Error())
 		}
 		return more // the names depend on the files
 	}

@@ -30,6 +30,7 @@ import (
 	"quaymaster.dev/internal/health"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/webhook/service"
 	"quaymaster.dev/webhook/serving"
 )
 
@@ -118,7 +119,10 @@ func (o *webhookOptions) manager(
 	ctx context.Context, cfg *rest.Config, api dynamic.Interface, source certs.Source, known *facts, draining *drain,
 	listeners ports,
 ) (ctrl.Manager, error) {
-	server, err := o.server(ctx, listeners.webhooks, source, o.handler(known, draining))
+	services := newServices(
+		service.Options{Reviewer: o.reviewer, Policies: known.policies}, o.catalogs.Files(), o.reviewerWith)
+	legacyregistry.MustRegister(services.broken)
+	server, err := o.server(ctx, listeners.webhooks, source, o.handler(known, services, draining))
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +150,7 @@ func (o *webhookOptions) manager(
 		mgr.Add(prompt{source}),
 		mgr.Add(prompt{trust}),
 		mgr.Add(prompt{manager.RunnableFunc(known.run)}),
+		mgr.Add(prompt{manager.RunnableFunc(services.run)}),
 		o.addHealth(ctx, mgr, listeners.health, []health.Check{
 			{Name: "ending", Check: draining.check},
 			{Name: "webhooks", Check: func(*http.Request) error {

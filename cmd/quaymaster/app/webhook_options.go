@@ -11,6 +11,7 @@ import (
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/rules/review"
@@ -152,12 +153,22 @@ func isListenAddress(address string) bool {
 	return err == nil && n > 0 && n < 65536
 }
 
-// selectCatalogs sets up the engine from --catalogs and --unknown-keys.
+// selectCatalogs sets up the engine from --catalogs, --catalog-file and --unknown-keys.
 func (o *webhookOptions) selectCatalogs() []error {
-	reviewer, errs := o.catalogs.Reviewer(o.loadBalancerClass, o.defaultClass)
+	sources, problems := catalogfile.Read(o.catalogs.Files())
+	if len(problems) > 0 {
+		return catalogfile.Errors(problems)
+	}
+	var errs []error
+	o.reviewer, errs = o.reviewerWith(sources)
+	return errs
+}
+
+// reviewerWith returns the Reviewer with the catalogs of files.
+func (o *webhookOptions) reviewerWith(sources []catalogfile.Source) (review.Reviewer, []error) {
+	reviewer, errs := o.catalogs.ReviewerWith(sources, o.loadBalancerClass, o.defaultClass)
 	if !o.cloudController {
 		reviewer = reviewer.WithoutControllers()
 	}
-	o.reviewer = reviewer
-	return errs
+	return reviewer, errs
 }

@@ -10,7 +10,6 @@ import (
 	"quaymaster.dev/webhook/persistentvolume"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 	"quaymaster.dev/webhook/policy"
-	"quaymaster.dev/webhook/service"
 )
 
 // The names of the webhooks in logs and metrics. The path of each webhook is / followed by its name; the chart's
@@ -29,11 +28,11 @@ const (
 var subresources = map[string]string{validateService: "status"}
 
 // handler serves all webhooks.
-func (o *webhookOptions) handler(known *facts, draining *drain) http.Handler {
+func (o *webhookOptions) handler(known *facts, services *services, draining *drain) http.Handler {
 	counters := webhook.NewMetrics(legacyregistry.Registerer())
 	mux := http.NewServeMux()
 	limit := webhook.NewLimit(o.maxRequests)
-	for name, admitter := range o.admitters(known) {
+	for name, admitter := range o.admitters(known, services) {
 		mux.Handle("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
 			Name: name, Admitter: admitter, Subresource: subresources[name], Timeout: o.requestTimeout, Limit: limit,
 			Metrics: counters, Clock: clock.RealClock{},
@@ -43,16 +42,15 @@ func (o *webhookOptions) handler(known *facts, draining *drain) http.Handler {
 }
 
 // admitters returns what decides on the requests of each webhook.
-func (o *webhookOptions) admitters(known *facts) map[string]webhook.Admitter {
-	services := service.Options{Reviewer: o.reviewer, Policies: known.policies}
+func (o *webhookOptions) admitters(known *facts, services *services) map[string]webhook.Admitter {
 	claims := persistentvolumeclaim.Options{Classes: known.classes}
 	if known.cloud != nil {
 		claims.Volumes = known
 	}
 	policies := policy.Options{Policies: known.policies}
 	return map[string]webhook.Admitter{
-		mutateService:   service.NewMutator(services),
-		validateService: service.NewValidator(services),
+		mutateService:   current(&services.mutator),
+		validateService: current(&services.validator),
 		mutatePersistentVolume: persistentvolume.NewMutator(persistentvolume.MutatorOptions{
 			Labeler: known.labeler(), Completed: o.cloudController,
 		}),

@@ -66,7 +66,7 @@ func cases() map[string]env.Values {
 			"cloudController":  map[string]any{"enabled": false},
 			"crds":             map[string]any{"enabled": false},
 			"networkPolicy":    map[string]any{"enabled": true},
-			"webhook":          map[string]any{"replicas": 1, "unknownKeys": map[string]any{"of": map[string]any{"hcloud": "deny"}}, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
+			"webhook":          map[string]any{"replicas": 1, "unknownKeys": map[string]any{"of": map[string]any{"hcloud": "error"}}, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
 		},
 		"webhooks-with-cloud": {
 			"cloudController": map[string]any{"enabled": false},
@@ -78,6 +78,7 @@ func cases() map[string]env.Values {
 		},
 		"audited": {
 			"catalogs":         []any{"mycloud", "hcloud"},
+			"catalogFiles":     map[string]any{"example.yaml": "name: example\n"},
 			"cloudController":  map[string]any{"enabled": false},
 			"policyController": map[string]any{"replicas": 0},
 			"audit":            map[string]any{"enabled": true, "podLabels": map[string]any{"role": "audit"}, "nodeSelector": map[string]any{"pool": "system"}},
@@ -233,10 +234,10 @@ func TestInvalidValues(t *testing.T) {
 		"label with a space":  {env.Values{"webhook": map[string]any{"podLabels": map[string]any{"a": "b c"}}}, "/webhook/podLabels/a"},
 		"name of a label":     {env.Values{"commonLabels": map[string]any{"a b": "c"}}, "/commonLabels"},
 		"unknown keys of our own catalog": {
-			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"mycloud": "deny"}}}}, "/webhook/unknownKeys/of",
+			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"mycloud": "error"}}}}, "/webhook/unknownKeys/of",
 		},
 		"unknown keys of a catalog that is not used": {
-			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"hcloud": "deny"}}}},
+			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"hcloud": "error"}}}},
 			"webhook.unknownKeys.of must only name catalogs that are also in catalogs: add \"hcloud\" there, or remove it here",
 		},
 		"Secret of the CA":      {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
