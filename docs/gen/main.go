@@ -28,6 +28,11 @@ func write(folder string) error {
 		"findings.md": reference.FindingsPage(),
 		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
 	}
+	schema, err := catalogSchema()
+	if err != nil {
+		return err
+	}
+	pages["catalog.schema.json"] = schema
 	packages, err := packagesPage(context.Background())
 	if err != nil {
 		return err
