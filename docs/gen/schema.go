@@ -7,6 +7,7 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -77,7 +78,7 @@ func (s *schema) fields(t *ast.TypeSpec) {
 	}
 	for _, f := range fields.Fields.List {
 		for _, name := range f.Names {
-			s.comments[t.Name.Name+"."+name.Name] = doc.Synopsis(f.Doc.Text())
+			s.comments[t.Name.Name+"."+name.Name] = new(doc.Package).Synopsis(f.Doc.Text())
 		}
 	}
 }
@@ -133,9 +134,7 @@ func (s *schema) properties(t reflect.Type) (properties map[string]any, required
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			inner, more := s.properties(f.Type)
-			for name, property := range inner {
-				properties[name] = property
-			}
+			maps.Copy(properties, inner)
 			required = append(required, more...)
 			continue
 		}

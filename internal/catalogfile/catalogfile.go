@@ -54,7 +54,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxBytes+1))
 }
 

@@ -25,7 +25,9 @@ prefixes: [lb.example.com/]
 owns: {noClass: true}
 ---
 annotations:
-- name: lb.example.com/size
+` + size
+
+const size = `- name: lb.example.com/size
   help: The size.
   type: enum
   values: [small, large]
@@ -128,7 +130,7 @@ func TestProblems(t *testing.T) {
 			`x.yaml:14: annotations[0].values: must be a list, not a string; correct the value`,
 			`x.yaml:1: the head must have a date such as 2026-08-19; got "soon"`,
 		}},
-		"two entries": {cloud + strings.ReplaceAll(cloud[strings.Index(cloud, "- name"):], "help: The size.", `help: ""`), []string{
+		"two entries": {cloud + strings.ReplaceAll(size, "help: The size.", `help: ""`), []string{
 			"x.yaml:1: lb.example.com/size occurs twice", "x.yaml:11: lb.example.com/size lacks help",
 		}},
 		"a function that does not exist": {cloud + "  checks: [{name: nothing}]\n", []string{`x.yaml:11: lb.example.com/size names a function "nothing" that does not exist`}},

@@ -1,10 +1,10 @@
 package catalog
 
 import (
+	"slices"
+
 	"quaymaster.dev/internal/rules/catalog/library"
 )
-
-import "slices"
 
 // Aliases returns the other keys that the controllers read as the same annotation as the key.
 func (p *Parsed) Aliases(key string) []string {

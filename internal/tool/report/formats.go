@@ -33,11 +33,8 @@ func Text(w io.Writer, results []Result, colour bool, width int) error {
 		for _, f := range r.Findings {
 			place := fmt.Sprintf("%s:%d:%d:", r.File, f.Line, f.Column)
 			severity := paint(red, "error:")
-			switch f.Severity {
-			case finding.Warning:
-				severity = paint(yellow, "warning:")
-			case finding.Note:
-				severity = paint(cyan, "note:")
+			if f.Severity != finding.Error {
+				severity = paint(yellow, string(f.Severity)+":")
 			}
 			text := f.text() + " [" + f.ID + "]"
 			if width > 0 {

@@ -29,6 +29,7 @@ type Template struct {
 	places  []string
 }
 
+// NewTemplate returns the template of a name, whose placeholders must exist.
 func NewTemplate(name string) *Template {
 	t := &Template{places: placeholder.FindAllString(name, -1)}
 	var pattern strings.Builder

@@ -10,18 +10,17 @@ import (
 // The names of the findings that every catalog has; ids are these with the catalog's prefix. Docs, metrics and users'
 // suppressions refer to ids: they must not change. The checks of a catalog add further ids.
 const (
-	IDUnknownKey   = "unknown-key"
-	IDPlaceholder  = "placeholder"
-	IDInvalidValue = "invalid-value"
-	IDUnknownPort  = "unknown-port"
-	IDRequirement  = "requirement"
-	IDChanged      = "changed"
-	IDDeprecated   = "deprecated"
-	IDShadowed     = "shadowed"
-	IDNotOwned     = "not-owned"
-	// Only catalogs with forms for ports have these.
-	IDPortForm      = "port-form"
-	IDAmbiguousPort = "ambiguous-port"
+	IDUnknownKey    = "unknown-key"
+	IDPlaceholder   = "placeholder"
+	IDInvalidValue  = "invalid-value"
+	IDUnknownPort   = "unknown-port"
+	IDRequirement   = "requirement"
+	IDChanged       = "changed"
+	IDDeprecated    = "deprecated"
+	IDShadowed      = "shadowed"
+	IDNotOwned      = "not-owned"
+	IDPortForm      = "port-form"      // only of catalogs with forms for ports
+	IDAmbiguousPort = "ambiguous-port" // likewise
 )
 
 // Docs documents every finding of the catalog.

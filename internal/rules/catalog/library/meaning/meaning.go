@@ -74,9 +74,9 @@ func NewVocabulary(names []string) *Vocabulary {
 	return v
 }
 
-// split returns the words of a name in lower case.
+// split returns the words of a name in lower case. Placeholders are words.
 func split(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune("-_./{}", r) })
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune("-_./", r) })
 }
 
 // Nearest returns the name closest to an unknown one, the first among equals. ok is false if there is none.
@@ -137,6 +137,8 @@ func compare(word, other string, known bool) change {
 	switch {
 	case word == other:
 		return change{0, true}
+	case strings.HasPrefix(other, "{"): // a placeholder, such as {port}
+		return change{plural, true}
 	case opposed(word, other):
 		return change{distance: opposite}
 	case word+"s" == other || other+"s" == word:

@@ -37,6 +37,7 @@ func TestNearest(t *testing.T) {
 		"maxqps":                 {[]string{"listener-maxqps", "listener-maxconn"}, "listener-maxqps", false},
 		"protcol":                {[]string{"protocol", "proxy-protocol"}, "protocol", true},
 		"idle-timeuot":           {[]string{"idle-timeout"}, "idle-timeout", true},
+		"port_80_probe-port":     {[]string{"port_{port}_probe_port", "port_{port}_rule"}, "port_{port}_probe_port", true},
 		"something-else":         {[]string{"ipv4", "location"}, none, false},
 		strings.Repeat("a", 500): {[]string{"location"}, none, false},
 	} {
