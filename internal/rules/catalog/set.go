@@ -19,7 +19,7 @@ type Options struct {
 	Class string
 	// ClassOnly means that it does not serve Services without a class.
 	ClassOnly bool
-	// UnknownKeys is how unknown keys are reported by catalog. "" sets it for all other catalogs; the default is
+	// UnknownKeys sets by catalog how unknown keys are reported. "" sets it for all other catalogs; the default is
 	// UnknownTypos. Unknown keys of Quaymaster's own controller are always errors.
 	UnknownKeys map[string]UnknownKeys
 	// Placeholders is true if values may have placeholders of templates. Such values are not validated.
@@ -28,7 +28,7 @@ type Options struct {
 	OnParse func(key string)
 }
 
-// UnknownKeys is how keys under a controller's prefix are reported that its catalog does not contain.
+// UnknownKeys selects how to report keys under a controller's prefix that its catalog does not contain.
 type UnknownKeys string
 
 // The ways to report unknown keys.

@@ -42,7 +42,7 @@ var opposites = [][][]string{
 	{{"frontend"}, {"backend"}},
 }
 
-// isWord reports whether a word has a meaning here, so that it is no misspelling of another one.
+// isWord reports whether a word has a meaning here, so that it does not misspell another one.
 func isWord(word string) bool {
 	has := func(group []string) bool { return slices.Contains(group, word) }
 	return slices.ContainsFunc(synonyms, has) ||
