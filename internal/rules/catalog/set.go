@@ -89,6 +89,9 @@ func NewSet(o Options) (Set, error) {
 	return s.With(o.Catalogs), nil
 }
 
+// Library returns where the catalogs come from.
+func (s Set) Library() *library.Library { return s.library }
+
 // With returns a set of other catalogs with the same options. It ignores unknown names.
 func (s Set) With(names []string) Set {
 	other := s

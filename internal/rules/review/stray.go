@@ -12,6 +12,7 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
 
@@ -29,12 +30,6 @@ const (
 var KnownKeys = []string{
 	"quaymaster.dev/abandon-load-balancer", "quaymaster.dev/defaulted", "quaymaster.dev/load-balancer",
 	"quaymaster.dev/load-balancer-claim", "quaymaster.dev/probe", "quaymaster.dev/refresh-defaults",
-}
-
-// own is the catalog of Quaymaster's own controller.
-func own() *catalog.Catalog {
-	c, _ := catalog.OwnCatalog(ownPrefix) // it exists
-	return c
 }
 
 // strays returns findings about keys that nothing reads and that no catalog reports, because they lack its prefix.
@@ -58,7 +53,7 @@ func strays(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	for _, key := range suspects[:min(len(suspects), maxStrays)] {
 		if strings.HasPrefix(key, keyPrefix) {
 			findings = append(findings, unknownKey(key, svc.Annotations[key]))
-		} else if meant, ok := Meant(key); ok {
+		} else if meant, ok := Meant(set.Library(), key); ok {
 			findings = append(findings, finding.Finding{
 				ID: IDMisspelledKey, Check: IDMisspelledKey, Severity: finding.Error,
 				Type: field.ErrorTypeInvalid, Field: catalog.Path(key), Value: svc.Annotations[key], Message: "unknown annotation",
@@ -100,7 +95,7 @@ func unknownKey(key, value string) finding.Finding {
 
 // Meant returns the key of Quaymaster's own controller that another one is probably a typo of: one with a typo before
 // the name of the setting, such as dbl-scheduler, or in the part before the slash.
-func Meant(key string) (meant string, ok bool) {
+func Meant(l *library.Library, key string) (meant string, ok bool) {
 	if !hasOwnStem(key) || strings.HasPrefix(key, ownPrefix) {
 		return "", false
 	}
@@ -110,16 +105,17 @@ func Meant(key string) (meant string, ok bool) {
 	}
 	word, setting := cutWord(name)
 	meant = ownPrefix + setting
-	if _, formed := own().HasPortForm(meant); !formed && !own().Knows(meant) {
+	own, _ := l.OwnCatalog(ownPrefix) // it exists
+	if _, formed := own.HasPortForm(meant); !formed && !own.Knows(meant) {
 		// Two typos are only certain if the first has the same letters: elb- is probably that of another controller.
-		suggestion, near := own().Suggest(meant)
+		suggestion, near := own.Suggest(meant)
 		if !near || lettersOfStem(word) < len(ownStem) {
 			return "", false
 		}
 		meant = suggestion
 	}
-	for _, name := range catalog.Names() {
-		if c, _ := catalog.Find(name); c.Knows(key) {
+	for _, name := range l.Names() {
+		if c, _ := l.Find(name); c.Knows(key) {
 			return "", false
 		}
 	}

@@ -93,7 +93,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	class := svc.Spec.LoadBalancerClass
 	// A key that is a typo of one of Quaymaster's own controller belongs to no catalog.
 	meant := slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), func(key string) bool {
-		_, own := review.Meant(key)
+		_, own := review.Meant(r.o.Library, key)
 		return own
 	})
 	if class != nil && *class == r.o.Class || meant && class == nil || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {

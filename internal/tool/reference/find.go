@@ -64,6 +64,6 @@ func Nearest(l *library.Library, names []string, word string) string {
 	if suggestion, ok := annotation.Suggest(word, candidates); ok {
 		return suggestion
 	}
-	meant, _ := review.Meant(word)
+	meant, _ := review.Meant(l, word)
 	return meant
 }

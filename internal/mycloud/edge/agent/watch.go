@@ -98,7 +98,7 @@ func (a *Agent) follow(err error) {
 	a.followed, a.unfollowed = true, err
 }
 
-// watchCloud says whether the edge follows the cloud until ctx is done. Requests for changes are held by the cloud, so that
+// watchCloud logs and measures until ctx is done whether the edge follows the cloud. Requests for changes are held by the cloud, so that
 // it takes a minute until one without an answer ends; heartbeats tell earlier.
 func (a *Agent) watchCloud(ctx context.Context) {
 	note := a.noteErrors(ctx, "Could not follow the cloud; the last state stays in force", "The cloud answers again")

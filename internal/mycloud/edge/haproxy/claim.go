@@ -59,8 +59,8 @@ func (e *Engine) claim(ctx context.Context, runs string, refused refusals) (bool
 
 // reopen has HAProxy listen again for all listeners that it has disabled, and returns the names of those for which it
 // cannot. Their sockets are bound, but any program may listen on their ports instead: then a reload makes HAProxy pause all
-// listeners, or abort. Nobody reaches a listener that is not wanted meanwhile, because the kernel lets through what Serves
-// returns.
+// listeners, or abort. No client reaches a listener that is not wanted meanwhile, because the kernel lets through what
+// Serves returns.
 func (e *Engine) reopen(ctx context.Context) ([]string, error) {
 	p, err := e.running(ctx)
 	if err != nil {
