@@ -78,7 +78,7 @@ type Options struct {
 
 // Server is the control plane of a cloud.
 type Server struct {
-	store  *store.Store
+	store  store.Store
 	api    *api.API
 	runner jobs.Runner
 	clock  clock.Clock
@@ -152,7 +152,7 @@ func Open(o Options) (*Server, error) {
 
 // cipher returns the cipher of key pairs, and an error if those of the state were encrypted with another key. Only for a
 // state without key pairs, it creates a key.
-func (o *Options) cipher(st *store.Store) (*certificate.Cipher, error) {
+func (o *Options) cipher(st store.Store) (*certificate.Cipher, error) {
 	id, sealed, err := sealedKeyPair(st)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (o *Options) storedKey(needed bool) (string, error) {
 }
 
 // sealedKeyPair returns an encrypted key pair of the state and the certificate that it belongs to; empty without one.
-func sealedKeyPair(st *store.Store) (id, sealed string, err error) {
+func sealedKeyPair(st store.Store) (id, sealed string, err error) {
 	err = st.View(func(tx *store.Tx) error {
 		all, err := store.KeyPairs.All(tx)
 		if err != nil || len(all) == 0 {

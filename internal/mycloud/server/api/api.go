@@ -33,7 +33,7 @@ import (
 
 // Options holds the dependencies of an API.
 type Options struct {
-	Store *store.Store
+	Store store.Store
 	Clock clock.Clock
 	// JobDuration is how long writes of load balancers take, besides the time that edges need; 0 means that without edges
 	// they complete before the response.

@@ -34,7 +34,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 }
 
 // newTestAPI returns an API with the token "t" of clients and "e" of edges that register, and its state.
-func newTestAPI(t *testing.T) (*API, *store.Store) {
+func newTestAPI(t *testing.T) (*API, store.Store) {
 	t.Helper()
 	s, err := store.Open(filepath.Join(t.TempDir(), "state.db"), clock.RealClock{})
 	if err != nil {

@@ -30,7 +30,7 @@ const retryPause = time.Second
 // Runner runs jobs, those of each target in order.
 type Runner struct {
 	// Store holds the jobs.
-	Store *store.Store
+	Store store.Store
 	// Clock measures how long jobs run.
 	Clock clock.Clock
 	// Duration is how long a job runs before its work is done.

@@ -31,10 +31,7 @@ func moveAddresses(tx *Tx) error {
 		}
 	}
 	for _, i := range []Index{addressOwners, addressesGivenUp} {
-		if tx.bolt.Bucket([]byte(i)) == nil {
-			continue
-		}
-		if err := tx.bolt.DeleteBucket([]byte(i)); err != nil {
+		if err := tx.deleteBucket(string(i)); err != nil {
 			return fmt.Errorf("delete index %s: %w", i, err)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"iter"
 	"strconv"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 const (
@@ -142,10 +140,19 @@ func (tx *Tx) DropDeletions(before time.Time) error {
 // dropDeletions removes the first deletion from the log as long as drop returns true for the number of deletions and
 // the time of the first.
 func (tx *Tx) dropDeletions(drop func(n uint64, at []byte) bool) error {
-	deletions, changes := tx.bolt.Bucket([]byte(deletionsBucket)), tx.bolt.Bucket([]byte(changesBucket))
-	if deletions == nil || changes == nil {
+	if tx.bolt.Bucket([]byte(deletionsBucket)) == nil {
 		return nil
 	}
+	was := tx.dirty
+	deletions, err := tx.bucket(deletionsBucket)
+	if err != nil {
+		return err
+	}
+	changes, err := tx.bucket(changesBucket)
+	if err != nil {
+		return err
+	}
+	tx.dirty = was
 	for {
 		k, at := deletions.Cursor().First()
 		if k == nil || !drop(deletions.Sequence(), at) {
@@ -164,16 +171,16 @@ func (tx *Tx) dropDeletions(drop func(n uint64, at []byte) bool) error {
 }
 
 // beginLog begins the log of changes in a state that was written without one.
-func beginLog(b *bolt.Tx) error {
-	revisions := b.Bucket([]byte(revisionsBucket))
-	if revisions == nil || b.Bucket([]byte(changesBucket)) != nil {
+func beginLog(tx *Tx) error {
+	revision := tx.revision()
+	if revision == 0 || tx.bolt.Bucket([]byte(changesBucket)) != nil {
 		return nil
 	}
-	changes, err := b.CreateBucket([]byte(changesBucket))
+	changes, err := tx.bucket(changesBucket)
 	if err != nil {
 		return fmt.Errorf("begin the log of changes: %w", err)
 	}
-	return changes.SetSequence(revisions.Sequence())
+	return changes.SetSequence(revision)
 }
 
 func decodeChange(key, raw []byte) (Change, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // changes returns the changes after a revision as "revision id" or "revision -id", or the error.
-func changes(t *testing.T, s *Store, since string) ([]string, error) {
+func changes(t *testing.T, s *File, since string) ([]string, error) {
 	t.Helper()
 	all := []string{}
 	err := s.View(func(tx *Tx) error {
@@ -117,7 +117,7 @@ func TestDeletionsAreLimited(t *testing.T) {
 // TestStateWithoutLog opens a state of a version that had no log of changes.
 func TestStateWithoutLog(t *testing.T) {
 	s, clock, path := open(t)
-	put := func(s *Store, region string) {
+	put := func(s *File, region string) {
 		t.Helper()
 		update(t, s, func(tx *Tx) error {
 			_, err := Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: "a"}, Region: region})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // historiesBucket has a random name for each start of a server that was followed by a change, by the last revision
@@ -19,18 +17,14 @@ import (
 const historiesBucket = "histories"
 
 // beginHistory begins a history. One that has no changes is replaced, because a copy of the state may have continued it.
-func beginHistory(b *bolt.Tx) error {
-	histories, err := b.CreateBucketIfNotExists([]byte(historiesBucket))
+func beginHistory(tx *Tx) error {
+	histories, err := tx.bucket(historiesBucket)
 	if err != nil {
 		return fmt.Errorf("begin a history: %w", err)
 	}
-	var last uint64
-	if revisions := b.Bucket([]byte(revisionsBucket)); revisions != nil {
-		last = revisions.Sequence()
-	}
 	var name [4]byte
 	_, _ = rand.Read(name[:]) // never fails
-	if err := histories.Put(revisionKey(last), name[:]); err != nil {
+	if err := histories.Put(revisionKey(tx.revision()), name[:]); err != nil {
 		return fmt.Errorf("begin a history: %w", err)
 	}
 	return nil
@@ -42,8 +36,8 @@ const identityBucket = "identity"
 var identityKey = []byte("id")
 
 // beginIdentity gives a new cloud a random id. A state that is restored from a backup keeps its id: it is the same cloud.
-func beginIdentity(b *bolt.Tx) error {
-	identity, err := b.CreateBucketIfNotExists([]byte(identityBucket))
+func beginIdentity(tx *Tx) error {
+	identity, err := tx.bucket(identityBucket)
 	if err != nil {
 		return fmt.Errorf("name the cloud: %w", err)
 	}

@@ -137,12 +137,12 @@ func (tx *Tx) KeepAnswer(key string, a Answer) error {
 
 // DropAnswers deletes the responses stored before a time.
 func (tx *Tx) DropAnswers(before time.Time) error {
-	b := tx.bolt.Bucket([]byte(answersBucket))
-	if b == nil {
+	stored := tx.bolt.Bucket([]byte(answersBucket))
+	if stored == nil {
 		return nil
 	}
 	var old [][]byte
-	err := b.ForEach(func(k, raw []byte) error {
+	err := stored.ForEach(func(k, raw []byte) error {
 		var a Answer
 		if err := json.Unmarshal(raw, &a); err != nil {
 			return fmt.Errorf("decode the response of an idempotency key: %w", err)
@@ -152,11 +152,14 @@ func (tx *Tx) DropAnswers(before time.Time) error {
 		}
 		return nil
 	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	b, err := tx.bucket(answersBucket)
 	if err != nil {
 		return err
 	}
 	for _, k := range old {
-		tx.dirty = true
 		if err := b.Delete(k); err != nil {
 			return fmt.Errorf("delete expired responses: %w", err)
 		}

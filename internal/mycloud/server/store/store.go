@@ -1,11 +1,13 @@
-// Package store keeps the reference cloud's objects on disk. Every transaction is one atomic commit, which is synced to
-// disk before the write returns.
+// Package store keeps the reference cloud's objects. Every transaction is one atomic commit, which is durable before the
+// write returns.
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -22,20 +24,49 @@ const (
 	revisionsBucket = "revisions"
 )
 
-// ErrInUse is returned if another server has the state open.
-var ErrInUse = errors.New("it is in use by another server; stop that server or choose a different directory")
+var (
+	// ErrInUse is returned if another server has the state open.
+	ErrInUse = errors.New("it is in use by another server; stop that server or choose a different directory")
+	// ErrUnavailable is returned if the state cannot be reached. It is unknown whether an update was committed.
+	ErrUnavailable = errors.New("the state cannot be reached")
+)
 
 // Store is the state of a cloud.
-type Store struct {
-	db    *bolt.DB
-	clock clock.PassiveClock
+type Store interface {
+	// View reads from a snapshot. It has all that was committed when Current was last called.
+	View(fn func(*Tx) error) error
+	// Update runs fn and commits its writes in one strictly serializable transaction, unless fn returns an error. If fn wrote
+	// nothing, Changed does not fire. fn runs again if another server commits first, so it must not have other effects than
+	// to overwrite what its caller reads after Update.
+	Update(fn func(*Tx) error) error
+	// Rehearse runs fn like Update and discards its writes. Written objects have no revision because a later change will get
+	// that one.
+	Rehearse(fn func(*Tx) error) error
+	// Changed returns a channel that the next commit closes. To wait for a condition, get the channel before checking it.
+	Changed() <-chan struct{}
+	// Current waits until View sees everything that was committed before the call, by any server.
+	Current(ctx context.Context) error
+	// Lead runs fn whenever this server is the leader of those that share the state, until ctx is done. The context of fn is
+	// done when another server may lead, and updates of its store fail from then on.
+	Lead(ctx context.Context, fn func(context.Context, Store))
+	// Backup writes a snapshot of the state, which Open opens.
+	Backup(w io.Writer) error
+	// Close ends the use of the state.
+	Close() error
+}
+
+// File is a state in a file of one server.
+type File struct {
+	database
 
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
+var _ Store = (*File)(nil)
+
 // Open opens the state in a file, which it creates if it does not exist.
-func Open(path string, c clock.PassiveClock) (*Store, error) {
+func Open(path string, c clock.PassiveClock) (*File, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open state %s: %w", path, ErrInUse)
@@ -43,38 +74,21 @@ func Open(path string, c clock.PassiveClock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
-	s := &Store{db: db, clock: c, changed: make(chan struct{})}
-	upgrade := func(b *bolt.Tx) error {
-		return errors.Join(beginLog(b), indexAll(b), beginHistory(b), beginIdentity(b), moveAddresses(s.tx(b)))
-	}
-	if err := db.Update(upgrade); err != nil {
+	s := &File{database: database{db: db, clock: c}, changed: make(chan struct{})}
+	if err := s.Update(Begin); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
 	return s, nil
 }
 
-// Close waits for transactions and closes the file.
-func (s *Store) Close() error { return s.db.Close() }
-
-// Tx is a transaction: a snapshot to read from and, in Update, to write to.
-type Tx struct {
-	bolt *bolt.Tx
-	// Now is the transaction's time, to the millisecond.
-	Now time.Time
-	// Rehearsal is true if the writes of the transaction are discarded.
-	Rehearsal bool
-	dirty     bool
+// Begin prepares a state for a server that starts.
+func Begin(tx *Tx) error {
+	return errors.Join(beginLog(tx), indexAll(tx), beginHistory(tx), beginIdentity(tx), moveAddresses(tx))
 }
 
-// View reads from a snapshot.
-func (s *Store) View(fn func(*Tx) error) error {
-	return s.db.View(func(b *bolt.Tx) error { return fn(s.tx(b)) })
-}
-
-// Update runs fn, one at a time, and commits its writes unless it returns an error. If fn wrote nothing, nothing is
-// synced and Changed does not fire.
-func (s *Store) Update(fn func(*Tx) error) error {
+// Update implements Store: one update at a time runs, and is synced.
+func (s *File) Update(fn func(*Tx) error) error {
 	b, err := s.db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
@@ -98,32 +112,18 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
-// Rehearse runs fn like Update and discards its writes. Written objects have no revision because a later change will
-// get that one.
-func (s *Store) Rehearse(fn func(*Tx) error) error {
-	b, err := s.db.Begin(true)
-	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
-	}
-	defer func() { _ = b.Rollback() }()
-	tx := s.tx(b)
-	tx.Rehearsal = true
-	return fn(tx)
-}
-
-// Changed returns a channel that the next commit closes. To wait for a condition, get the channel before checking it.
-func (s *Store) Changed() <-chan struct{} {
+// Changed implements Store.
+func (s *File) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-func (s *Store) tx(b *bolt.Tx) *Tx {
-	return &Tx{bolt: b, Now: s.clock.Now().UTC().Truncate(time.Millisecond)}
-}
+// Current implements Store: nobody else commits.
+func (*File) Current(context.Context) error { return nil }
 
-// Writable reports whether the transaction may write, and so may see what is not committed yet.
-func (tx *Tx) Writable() bool { return tx.bolt.Writable() }
+// Lead implements Store: there is no other server.
+func (s *File) Lead(ctx context.Context, fn func(context.Context, Store)) { fn(ctx, s) }
 
 // nextRevision returns the next revision of the cloud and stores it as that of the collection's last change. In a rehearsal it
 // returns an empty string.
@@ -153,14 +153,4 @@ func (tx *Tx) lastChange(collection string) uint64 {
 		}
 	}
 	return 0
-}
-
-// bucket returns a bucket to write to.
-func (tx *Tx) bucket(name string) (*bolt.Bucket, error) {
-	tx.dirty = true
-	b, err := tx.bolt.CreateBucketIfNotExists([]byte(name))
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", name, err)
-	}
-	return b, nil
 }

@@ -12,7 +12,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-func open(t *testing.T) (*Store, *clocktesting.FakePassiveClock, string) {
+func open(t *testing.T) (*File, *clocktesting.FakePassiveClock, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state.db")
 	clock := clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -24,7 +24,7 @@ func open(t *testing.T) (*Store, *clocktesting.FakePassiveClock, string) {
 	return s, clock, path
 }
 
-func update(t *testing.T, s *Store, fn func(tx *Tx) error) {
+func update(t *testing.T, s *File, fn func(tx *Tx) error) {
 	t.Helper()
 	if err := s.Update(fn); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
@@ -187,16 +185,13 @@ func termKey(kind string, t Term, id string) []byte {
 }
 
 // indexAll indexes the objects of a state that was written without this index.
-func indexAll(b *bolt.Tx) error {
-	if b.Bucket([]byte(termsBucket)) != nil {
+func indexAll(tx *Tx) error {
+	if tx.bolt.Bucket([]byte(termsBucket)) != nil {
 		return nil
 	}
-	if b.Bucket([]byte(formerTermsBucket)) != nil {
-		if err := b.DeleteBucket([]byte(formerTermsBucket)); err != nil {
-			return fmt.Errorf("delete the former index: %w", err)
-		}
+	if err := tx.deleteBucket(formerTermsBucket); err != nil {
+		return fmt.Errorf("delete the former index: %w", err)
 	}
-	tx := &Tx{bolt: b}
 	if _, err := tx.bucket(termsBucket); err != nil {
 		return err
 	}

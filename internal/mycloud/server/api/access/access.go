@@ -56,7 +56,7 @@ type Tokens struct {
 	// Edges are the tokens of single edges by name, besides those with which edges have registered.
 	Edges map[string]string
 	// Store has the tokens of registered edges.
-	Store  *store.Store
+	Store  store.Store
 	Logger *slog.Logger
 }
 

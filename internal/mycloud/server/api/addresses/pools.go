@@ -35,7 +35,7 @@ type Use struct {
 }
 
 // UseOf returns how many addresses of each pool are in use.
-func UseOf(s *store.Store) ([]Use, error) {
+func UseOf(s store.Store) ([]Use, error) {
 	var all []Use
 	err := s.View(func(tx *store.Tx) error {
 		pools, err := Pools(tx)

@@ -106,7 +106,7 @@ func Holder(tx *store.Tx, cluster string) (*cloudv1.ClusterHolder, error) {
 
 // Raise stores a new epoch, in a transaction of its own because it counts even if the write fails. The epochs of a
 // cluster that does not hold its UID do not count.
-func (f Fence) Raise(s *store.Store) error {
+func (f Fence) Raise(s store.Store) error {
 	if f.cluster == "" {
 		return nil
 	}

@@ -21,7 +21,7 @@ import (
 
 // Options holds the dependencies of a handler.
 type Options struct {
-	Store *store.Store
+	Store store.Store
 	Clock clock.PassiveClock
 	// Tokens are the tokens of clients and edges.
 	Tokens *access.Tokens

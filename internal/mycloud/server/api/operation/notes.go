@@ -28,7 +28,7 @@ func Note(ctx context.Context, check func(*store.Tx) ([]cloudv1.ProblemField, er
 }
 
 // addNoted adds the problems of a request's check, except for fields that already have a problem.
-func addNoted(ctx context.Context, s *store.Store, problems []cloudv1.ProblemField) ([]cloudv1.ProblemField, error) {
+func addNoted(ctx context.Context, s store.Store, problems []cloudv1.ProblemField) ([]cloudv1.ProblemField, error) {
 	n, ok := ctx.Value(notesKey{}).(*notes)
 	if !ok || n.check == nil {
 		return problems, nil

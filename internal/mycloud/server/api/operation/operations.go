@@ -21,7 +21,7 @@ import (
 const SchemaPrefix = "#/components/schemas/"
 
 // NewAPI returns an API without operations. Its document has info, servers and tags.
-func NewAPI(s *store.Store, l *slog.Logger, info *huma.Info, servers []*huma.Server, tags []*huma.Tag) huma.API {
+func NewAPI(s store.Store, l *slog.Logger, info *huma.Info, servers []*huma.Server, tags []*huma.Tag) huma.API {
 	t := &translator{store: s, logger: l}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{

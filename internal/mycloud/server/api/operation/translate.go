@@ -15,7 +15,7 @@ import (
 
 // translator converts errors to problems.
 type translator struct {
-	store  *store.Store
+	store  store.Store
 	logger *slog.Logger
 }
 

@@ -39,12 +39,12 @@ type ListParams struct {
 // Reader holds what reads have in common.
 type Reader struct {
 	API       huma.API
-	Store     *store.Store
+	Store     store.Store
 	snapshots *snapshots
 }
 
 // New returns a reader that registers its operations with an API.
-func New(api huma.API, s *store.Store, c clock.PassiveClock) *Reader {
+func New(api huma.API, s store.Store, c clock.PassiveClock) *Reader {
 	return &Reader{API: api, Store: s, snapshots: newSnapshots(c, snapshotBytes)}
 }
 

@@ -58,7 +58,7 @@ func RegisterChanges(r *read.Reader, feeds map[string]Feed) {
 
 // waitForChanges responds when there is a change or the client's wait is over.
 func waitForChanges(
-	ctx context.Context, s *store.Store, feeds map[string]Feed, p *changesParams,
+	ctx context.Context, s store.Store, feeds map[string]Feed, p *changesParams,
 ) (*operation.Plain[cloudv1.Changes], error) {
 	has, err := read.TagFilter(p.Tag)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // hold calls read now and after each change, until it is done or has failed, or the client's wait is over.
-func hold(ctx context.Context, s *store.Store, seconds int, read func() (done bool, err error)) error {
+func hold(ctx context.Context, s store.Store, seconds int, read func() (done bool, err error)) error {
 	held, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
 	for {

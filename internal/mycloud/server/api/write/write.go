@@ -22,14 +22,14 @@ import (
 
 // Writer holds what writes have in common.
 type Writer struct {
-	store *store.Store
+	store store.Store
 	// quotas has the maximum number of objects by kind; a kind that is not in it has no limit.
 	quotas   map[string]int
 	inFlight inFlight
 }
 
 // New returns a writer. The quotas are the maximum numbers of objects by kind; other kinds have no limit.
-func New(s *store.Store, quotas map[string]int) *Writer { return &Writer{store: s, quotas: quotas} }
+func New(s store.Store, quotas map[string]int) *Writer { return &Writer{store: s, quotas: quotas} }
 
 // Done returns the response to a write of one object.
 func Done[T any](status int, k store.Kind[T], v *T) *operation.Answer[T] {
