@@ -17,8 +17,8 @@ const (
 	// deletionsBucket has the times of the deletions in the log by revision. Its sequence is their number.
 	deletionsBucket = "deletions"
 
-	// maxDeletions limits the deletions in the log. The other changes are limited by the number of objects.
-	maxDeletions = 20_000
+	// MaxDeletions limits the deletions in the log. The other changes are limited by the number of objects.
+	MaxDeletions = 20_000
 )
 
 // ErrUnknownRevision is returned for a revision after which not all changes are known: it is too old, or the cloud never
@@ -128,7 +128,7 @@ func (tx *Tx) recordDeletion(revision uint64) error {
 	if err := b.SetSequence(b.Sequence() + 1); err != nil {
 		return fmt.Errorf("record deletion: %w", err)
 	}
-	return tx.dropDeletions(func(n uint64, _ []byte) bool { return n > maxDeletions })
+	return tx.dropDeletions(func(n uint64, _ []byte) bool { return n > MaxDeletions })
 }
 
 // DropDeletions removes the deletions before a time from the log of changes.

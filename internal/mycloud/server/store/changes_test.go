@@ -2,10 +2,8 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
@@ -35,83 +33,6 @@ func changes(t *testing.T, s *File, since string) ([]string, error) {
 		return nil
 	})
 	return all, err
-}
-
-func TestChanges(t *testing.T) {
-	s, clock, _ := open(t)
-	put := func(id, region string) {
-		t.Helper()
-		update(t, s, func(tx *Tx) error {
-			_, err := Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: id}, Region: region})
-			return err
-		})
-	}
-	expect := func(since string, want ...string) {
-		t.Helper()
-		got, err := changes(t, s, since)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(append([]string{}, want...), got); d != "" {
-			t.Errorf("since %s (-want +got):\n%s", since, d)
-		}
-	}
-	expect("0")
-	put("a", "r")
-	put("b", "r")
-	put("b", "r")
-	put("a", "s")
-	expect("0", "2 b", "3 a")
-	expect("2", "3 a")
-	boom := errors.New("boom")
-	if err := s.Update(func(tx *Tx) error {
-		if err := Zones.Delete(tx, "a"); err != nil {
-			return err
-		}
-		return boom
-	}); !errors.Is(err, boom) {
-		t.Fatal(err)
-	}
-	if err := s.Rehearse(func(tx *Tx) error { return Zones.Delete(tx, "a") }); err != nil {
-		t.Fatal(err)
-	}
-	expect("2", "3 a")
-	update(t, s, func(tx *Tx) error { return Zones.Delete(tx, "a") })
-	expect("2", "4 -a")
-	put("c", "r")
-	clock.SetTime(clock.Now().Add(time.Hour))
-	update(t, s, func(tx *Tx) error { return tx.DropDeletions(tx.Now) })
-	expect("4", "5 c")
-	for _, unknown := range []string{"3", "6", "", "x", "-1"} {
-		if _, err := changes(t, s, unknown); !errors.Is(err, ErrUnknownRevision) {
-			t.Errorf("since %q: %v", unknown, err)
-		}
-	}
-}
-
-func TestDeletionsAreLimited(t *testing.T) {
-	s, _, _ := open(t)
-	const some = 10
-	update(t, s, func(tx *Tx) error {
-		for i := range maxDeletions + some {
-			id := fmt.Sprint(i)
-			if _, err := Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: id}}); err != nil {
-				return err
-			}
-			if err := Zones.Delete(tx, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	// The tenth deletion has revision 20.
-	if _, err := changes(t, s, "19"); !errors.Is(err, ErrUnknownRevision) {
-		t.Error(err)
-	}
-	got, err := changes(t, s, "20")
-	if err != nil || len(got) != maxDeletions {
-		t.Errorf("%d changes, %v", len(got), err)
-	}
 }
 
 // TestStateWithoutLog opens a state of a version that had no log of changes.

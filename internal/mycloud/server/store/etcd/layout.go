@@ -49,7 +49,9 @@ func (h *head) encode() string {
 }
 
 // staged returns the key of a batch.
-func (h *head) staged(batch int) string { return fmt.Sprintf("%s%016x/%s/%08x", stagedKeys, h.Commit, h.ID, batch) }
+func (h *head) staged(batch int) string {
+	return fmt.Sprintf("%s%016x/%s/%08x", stagedKeys, h.Commit, h.ID, batch)
+}
 
 // operation puts or deletes a key under the prefix.
 type operation struct {

@@ -1,0 +1,117 @@
+// Package etcd runs clusters of etcd for tests.
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/process"
+)
+
+// startLimit bounds the start of a cluster.
+const startLimit = time.Minute
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Members []*Member
+}
+
+// Member is a member of a cluster.
+type Member struct {
+	*process.Process
+	// Endpoint is the address for clients, HOST:PORT.
+	Endpoint string
+
+	t    *testing.T
+	spec process.Spec
+}
+
+// Start starts a cluster of a number of members, which ends with the test.
+func Start(t *testing.T, members int) *Cluster {
+	t.Helper()
+	path, err := env.Tool("etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var initial []string
+	clients, peers := make([]string, members), make([]string, members)
+	for i := range members {
+		clients[i], peers[i] = address(t), address(t)
+		initial = append(initial, fmt.Sprintf("member-%d=http://%s", i, peers[i]))
+	}
+	c := &Cluster{}
+	for i := range members {
+		name := fmt.Sprintf("member-%d", i)
+		m := &Member{t: t, Endpoint: clients[i], spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
+			"--name=" + name, "--data-dir=" + filepath.Join(dir, name),
+			"--listen-client-urls=http://" + clients[i], "--advertise-client-urls=http://" + clients[i],
+			"--listen-peer-urls=http://" + peers[i], "--initial-advertise-peer-urls=http://" + peers[i],
+			"--initial-cluster=" + strings.Join(initial, ","), "--log-level=error",
+		}}}
+		m.Start()
+		t.Cleanup(m.Kill)
+		c.Members = append(c.Members, m)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	for _, m := range c.Members {
+		if err := env.Poll(ctx, m.spec.Name, m.healthy, m.Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// Endpoints returns the addresses of all members for clients.
+func (c *Cluster) Endpoints() []string {
+	var all []string
+	for _, m := range c.Members {
+		all = append(all, m.Endpoint)
+	}
+	return all
+}
+
+// Start starts the member again after Stop or Kill.
+func (m *Member) Start() {
+	p, err := process.Start(m.spec)
+	if err != nil {
+		m.t.Error(err)
+		return
+	}
+	m.Process = p
+}
+
+// Kill kills the member, as in a crash.
+func (m *Member) Kill() { m.Process.Kill() }
+
+func (m *Member) healthy(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Endpoint+"/health", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", req.URL, resp.Status)
+	}
+	return nil
+}
+
+func address(t *testing.T) string {
+	t.Helper()
+	port, err := env.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
