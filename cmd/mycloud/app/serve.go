@@ -55,6 +55,7 @@ type serveOptions struct {
 	quotas                     map[string]int
 	faults                     string
 	faultEndpoint              bool
+	store                      storeOptions
 }
 
 func newServeCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
-			"The state is kept in --data-dir; every acknowledged write is on disk.\n" +
+			"The state is kept in --data-dir, or in etcd, where several servers share it; every acknowledged write is on disk.\n" +
 			"Traffic is carried by edges, which register with a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
 			"Without it there are no edges, and the operating state of load balancers is unknown.",
 		Args: command.NoArguments,
@@ -72,6 +73,7 @@ func newServeCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", api.DefaultAddress, "address to listen on; port 0 selects a free port")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state; created if it does not exist (required)")
+	o.store.addFlags(f)
 	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
 	f.StringVar(
 		&o.tokenFile, "token-file", "", "file with the bearer token that clients must send; overrides "+tokenVariable,
@@ -125,6 +127,13 @@ func newServeCommand() *cobra.Command {
 func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if o.dataDir == "" {
 		return command.Usagef("--data-dir is required; set it to a directory for the cloud's state")
+	}
+	if o.store.url != "" && o.encryptionKeyFile == "" {
+		return command.Usagef("--store requires --encryption-key-file: all servers that share a state need the same key")
+	}
+	openStore, err := o.store.opener()
+	if err != nil {
+		return err
 	}
 	if o.jobDuration < 0 {
 		return command.Usagef("--job-duration %s: must not be negative", o.jobDuration)
@@ -195,13 +204,17 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("--listen %s: %w; choose a different address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := server.Open(server.Options{
-		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
+		DataDir: o.dataDir, Store: openStore, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
 		EncryptionKey: encryptionKey, MemberNetworks: memberNetworks, ProtectedNetworks: protectedNetworks, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
 		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()
-		return fmt.Errorf("--data-dir: %w", err)
+		flag := "--data-dir"
+		if o.store.url != "" {
+			flag = "--store"
+		}
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	err = o.serve(ctx, server, listener, logger)
 	return errors.Join(err, server.Close())

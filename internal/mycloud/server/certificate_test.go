@@ -167,11 +167,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 		t.Errorf("the repeated response: %s", again.body)
 	}
 	c.stop()
-	state, err := os.ReadFile(filepath.Join(c.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(state, []byte(secret)) {
+	if bytes.Contains(rawState(t, c.dir), []byte(secret)) {
 		t.Error("the key is on the disk in the clear")
 	}
 	info, err := os.Stat(filepath.Join(c.dir, "encryption.key"))
@@ -189,7 +185,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 		"short": "must be 32 bytes in base64",
 	} {
-		_, err := server.Open(server.Options{DataDir: c.dir, Token: token, EncryptionKey: key})
+		_, err := openServer(t, server.Options{DataDir: c.dir, Token: token, EncryptionKey: key})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("key %q: %v", key, err)
 		}
@@ -213,7 +209,7 @@ func TestMissingKeyWritesNothing(t *testing.T) {
 	for given, want := range map[string]string{
 		"": "restore the file", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 	} {
-		_, err := server.Open(server.Options{
+		_, err := openServer(t, server.Options{
 			DataDir: c.dir, Token: token, EncryptionKey: given, Inventory: more,
 		})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -20,9 +20,9 @@ const (
 )
 
 // clear deletes expired tombstones, jobs and answers, immediately and then every hour.
-func (s *Server) clear(ctx context.Context) {
+func (s *Server) clear(ctx context.Context, st store.Store) {
 	for {
-		if err := s.store.Update(clearOld); err != nil {
+		if err := st.Update(clearOld); err != nil {
 			s.logger.ErrorContext(ctx, "Could not delete expired records", "error", err)
 		}
 		timer := s.clock.NewTimer(clearEvery)

@@ -77,7 +77,7 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	for _, s := range settings {
 		s(&o)
 	}
-	server, err := server.Open(o)
+	server, err := openServer(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -39,9 +38,7 @@ func TestRestoredState(t *testing.T) {
 
 	c.stop()
 	backup := t.TempDir()
-	if err := os.CopyFS(backup, os.DirFS(c.dir)); err != nil {
-		t.Fatal(err)
-	}
+	copyState(t, c.dir, backup)
 	restart(c.dir)
 	diff(t, "revision after a restart", kept, revision())
 	create("lost")

@@ -110,7 +110,7 @@ func TestRebuiltMachine(t *testing.T) {
 	was := inv.Instances[1]
 	inv.Instances[1].ID = "i-rebuilt"
 	open := func() error {
-		server, err := server.Open(server.Options{DataDir: c.dir, Inventory: inv, Token: token})
+		server, err := openServer(t, server.Options{DataDir: c.dir, Inventory: inv, Token: token})
 		if err == nil {
 			err = server.Close()
 		}

@@ -32,6 +32,8 @@ import (
 const (
 	// heartbeatInterval is the time between heartbeats of an edge.
 	heartbeatInterval = 2 * time.Second
+	// StateFile is the file of the state in the data directory.
+	StateFile = "state.db"
 	// encryptionKeyFile is in the data directory unless there is a key elsewhere.
 	encryptionKeyFile = "encryption.key"
 )
@@ -40,6 +42,8 @@ const (
 type Options struct {
 	// DataDir is the directory of the state. It is created if it does not exist.
 	DataDir string
+	// Store opens the state elsewhere than in DataDir. Servers that share it have the same EncryptionKey.
+	Store func(Options) (store.Store, error)
 	// Inventory has the initial objects of the cloud; if nil, none are added.
 	Inventory *inventory.Inventory
 	// Limits are the rate limits.
@@ -102,7 +106,10 @@ func Open(o Options) (*Server, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	st, err := store.Open(filepath.Join(o.DataDir, "state.db"), o.Clock)
+	if o.Store == nil {
+		o.Store = openFile
+	}
+	st, err := o.Store(o)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +146,7 @@ func Open(o Options) (*Server, error) {
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
-			Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.LoadBalancers.FinishJob, Logger: o.Logger,
+			Clock: o.Clock, Duration: o.JobDuration, Finish: a.LoadBalancers.FinishJob, Logger: o.Logger,
 			Work: func(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
 				if injected := o.Faults.Work(ctx, j); injected != nil {
 					return injected
@@ -148,6 +155,11 @@ func Open(o Options) (*Server, error) {
 			},
 		},
 	}, nil
+}
+
+// openFile opens the state in the data directory.
+func openFile(o Options) (store.Store, error) {
+	return store.Open(filepath.Join(o.DataDir, StateFile), o.Clock)
 }
 
 // cipher returns the cipher of key pairs, and an error if those of the state were encrypted with another key. Only for a
@@ -201,14 +213,18 @@ func sealedKeyPair(st store.Store) (id, sealed string, err error) {
 // Handler returns the HTTP handler of the API.
 func (s *Server) Handler() http.Handler { return s.api.Handler() }
 
-// Run runs jobs, watches edges and deletes expired records until ctx is done.
+// Run runs jobs, watches edges and deletes expired records until ctx is done. Of servers that share a state, one does.
 func (s *Server) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { s.runner.Run(ctx) })
-	wg.Go(func() { s.api.Edges.Watch(ctx) })
-	wg.Go(func() { s.api.LoadBalancers.Repair(ctx) })
-	wg.Go(func() { s.clear(ctx) })
-	wg.Wait()
+	s.store.Lead(ctx, func(ctx context.Context, st store.Store) {
+		runner := s.runner
+		runner.Store = st
+		var wg sync.WaitGroup
+		wg.Go(func() { runner.Run(ctx) })
+		wg.Go(func() { s.api.Edges.Watch(ctx, st) })
+		wg.Go(func() { s.api.LoadBalancers.Repair(ctx, st) })
+		wg.Go(func() { s.clear(ctx, st) })
+		wg.Wait()
+	})
 }
 
 // Close closes the state. Run must have returned.

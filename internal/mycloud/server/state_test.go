@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -28,9 +27,7 @@ func TestState(t *testing.T) {
 	}
 	c.stop()
 	backup := t.TempDir()
-	if err := os.CopyFS(backup, os.DirFS(c.dir)); err != nil {
-		t.Fatal(err)
-	}
+	copyState(t, c.dir, backup)
 	c = newCloud(t, withDir(c.dir))
 	lost := create("lost", kept).want(t, 201, "").header.Get(cloudv1.HeaderState)
 	if lost == kept {

@@ -71,6 +71,14 @@ func Absent(err error) error {
 	return err
 }
 
+// Unavailable converts the store's error for a state that cannot be reached into a failure.
+func Unavailable(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return New(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "%s", err).RetryAfter(time.Second)
+	}
+	return err
+}
+
 // On sets the object that caused the problem, unless it has no id because it was to be created.
 func (f *Error) On(kind, id string) *Error {
 	if id != "" {

@@ -33,7 +33,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// New returns the handler of operations and of HealthPath.
+// New returns the handler of operations, of HealthPath and of ReadyPath.
 func New(operations http.Handler, o Options) http.Handler {
 	h := limit(newLimiter(o.Clock, o.Limits), operations)
 	h = o.Tokens.Authenticate(h)
@@ -45,7 +45,8 @@ func New(operations http.Handler, o Options) http.Handler {
 	}
 	// Injected faults look like what the cloud itself answers.
 	h = o.sameState(h)
-	h = health(h)
+	h = o.current(h)
+	h = o.health(h)
 	h = o.recoverPanics(h)
 	h = o.logRequests(h)
 	return identify(h)
@@ -124,16 +125,26 @@ func (o *Options) panicked(w http.ResponseWriter, r *http.Request, p any) {
 	failure.Internal().Write(w, r)
 }
 
-// HealthPath is the path that needs no token.
-const HealthPath = "/healthz"
+// HealthPath and ReadyPath are the paths that need no token: whether the server runs, and whether it reaches the state.
+const HealthPath, ReadyPath = "/healthz", "/readyz"
 
-func health(next http.Handler) http.Handler {
+func (o *Options) health(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != HealthPath {
+		var err error
+		switch r.URL.Path {
+		case HealthPath:
+		case ReadyPath:
+			err = o.Store.Current(r.Context())
+		default:
 			next.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(err.Error() + "\n"))
+			return
+		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
 }

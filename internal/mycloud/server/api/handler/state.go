@@ -3,11 +3,27 @@ package handler
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
+
+// current lets requests see everything that any server has answered before. Reads whose clients accept a former state,
+// with Cache-Control: max-stale, do not depend on that.
+func (o *Options) current(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if !read || !strings.Contains(r.Header.Get("Cache-Control"), "max-stale") {
+			if err := o.Store.Current(r.Context()); err != nil {
+				failure.New(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "%s", err).RetryAfter(time.Second).Write(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // sameState rejects requests of clients that have seen a different cloud, or a state of this one that was lost. Responses
 // name the state, and that of a write includes the write. Strangers learn nothing.

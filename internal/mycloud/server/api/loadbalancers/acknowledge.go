@@ -125,11 +125,11 @@ func (a *LoadBalancers) listenersOf(ctx context.Context, id string) []string {
 
 // Repair completes what edges have applied after its job had failed, and frees the addresses that no edge
 // holds any more, until ctx is done.
-func (a *LoadBalancers) Repair(ctx context.Context) {
+func (a *LoadBalancers) Repair(ctx context.Context, st store.Store) {
 	for {
 		news := a.Edges.Changed()
 		var pause time.Duration
-		if err := a.repairOnce(); err != nil {
+		if err := a.repairOnce(st); err != nil {
 			a.Logger.ErrorContext(ctx, "Could not repair load balancers", "error", err)
 			pause = repairPause
 		}
@@ -139,9 +139,9 @@ func (a *LoadBalancers) Repair(ctx context.Context) {
 	}
 }
 
-func (a *LoadBalancers) repairOnce() error {
+func (a *LoadBalancers) repairOnce(st store.Store) error {
 	needed := false
-	err := a.Read.Store.View(func(tx *store.Tx) error {
+	err := st.View(func(tx *store.Tx) error {
 		applied, err := a.appliedLate(tx)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func (a *LoadBalancers) repairOnce() error {
 	if err != nil || !needed {
 		return err
 	}
-	return a.Read.Store.Update(func(tx *store.Tx) error {
+	return st.Update(func(tx *store.Tx) error {
 		applied, err := a.appliedLate(tx)
 		if err != nil {
 			return err

@@ -250,7 +250,7 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 	}
 	complete, news := a.known.Report(p.ID, applied, &p.Body.Heartbeat)
 	if offline || news {
-		if err := a.noteEdge(p.ID, true, news); err != nil {
+		if err := a.noteEdge(a.read.Store, p.ID, true, news); err != nil {
 			return nil, err
 		}
 	}
@@ -260,9 +260,9 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 }
 
 // noteEdge stores whether an edge has been heard of lately, and when it had news about members.
-func (a *Edges) noteEdge(id string, online, news bool) error {
+func (a *Edges) noteEdge(st store.Store, id string, online, news bool) error {
 	var e *cloudv1.Edge
-	err := a.read.Store.Update(func(tx *store.Tx) (err error) {
+	err := st.Update(func(tx *store.Tx) (err error) {
 		if e, err = store.Edges.Get(tx, id); err != nil {
 			return failure.Absent(err)
 		}
@@ -344,12 +344,12 @@ func (a *Edges) Load() error {
 }
 
 // Watch marks edges as offline that are not heard of any more, until ctx is done.
-func (a *Edges) Watch(ctx context.Context) {
+func (a *Edges) Watch(ctx context.Context, st store.Store) {
 	for {
 		changed := a.known.Changed()
 		silent, next := a.known.Silent()
 		for _, id := range silent {
-			if err := a.noteEdge(id, false, false); err != nil {
+			if err := a.noteEdge(st, id, false, false); err != nil {
 				a.logger.ErrorContext(ctx, "Could not mark an edge as offline", "edge", id, "error", err)
 				next = a.known.Interval()
 			}

@@ -50,7 +50,7 @@ func Change[T any](w *Writer, p Params, fn func(*store.Tx) (*operation.Answer[T]
 	if p.DryRun {
 		run = w.store.Rehearse
 	} else if err := f.Raise(w.store); err != nil {
-		return nil, err
+		return nil, failure.Unavailable(err)
 	}
 	var answer *operation.Answer[T]
 	err = run(func(tx *store.Tx) (err error) {
@@ -64,7 +64,7 @@ func Change[T any](w *Writer, p Params, fn func(*store.Tx) (*operation.Answer[T]
 		return failure.Absent(err)
 	})
 	if err != nil {
-		return nil, err
+		return nil, failure.Unavailable(err)
 	}
 	return answer, nil
 }
