@@ -14,8 +14,10 @@ import (
 	"quaymaster.dev/test/harness/process"
 )
 
-// startLimit bounds the start of a cluster.
-const startLimit = time.Minute
+const (
+	// startLimit bounds the start of a cluster, and startAttempts how often it is tried.
+	startLimit, startAttempts = time.Minute, 3
+)
 
 // Cluster is a running cluster.
 type Cluster struct {
@@ -39,6 +41,21 @@ func Start(t *testing.T, members int) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Another process may take a port that was free.
+	for range startAttempts {
+		c := newCluster(t, path, members)
+		if err = c.start(t.Context()); err == nil {
+			t.Cleanup(c.kill)
+			return c
+		}
+		c.kill()
+	}
+	t.Fatal(err)
+	return nil
+}
+
+func newCluster(t *testing.T, path string, members int) *Cluster {
+	t.Helper()
 	dir := t.TempDir()
 	var initial []string
 	clients, peers := make([]string, members), make([]string, members)
@@ -49,24 +66,35 @@ func Start(t *testing.T, members int) *Cluster {
 	c := &Cluster{}
 	for i := range members {
 		name := fmt.Sprintf("member-%d", i)
-		m := &Member{t: t, Endpoint: clients[i], spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
+		c.Members = append(c.Members, &Member{t: t, Endpoint: clients[i], spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
 			"--name=" + name, "--data-dir=" + filepath.Join(dir, name),
 			"--listen-client-urls=http://" + clients[i], "--advertise-client-urls=http://" + clients[i],
 			"--listen-peer-urls=http://" + peers[i], "--initial-advertise-peer-urls=http://" + peers[i],
 			"--initial-cluster=" + strings.Join(initial, ","), "--log-level=error",
-		}}}
-		m.Start()
-		t.Cleanup(m.Kill)
-		c.Members = append(c.Members, m)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	for _, m := range c.Members {
-		if err := env.Poll(ctx, m.spec.Name, m.healthy, m.Process); err != nil {
-			t.Fatal(err)
-		}
+		}}})
 	}
 	return c
+}
+
+// start starts the members and waits for them.
+func (c *Cluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for _, m := range c.Members {
+		m.Start()
+	}
+	for _, m := range c.Members {
+		if err := env.Poll(ctx, m.spec.Name, m.healthy, m.Process); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) kill() {
+	for _, m := range c.Members {
+		m.Kill()
+	}
 }
 
 // Endpoints returns the addresses of all members for clients.
