@@ -3,13 +3,22 @@ package durable
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 )
 
 // Replace replaces a file, or creates it, at once or not at all. Only its owner can read it. What an interruption leaves is
 // one file, which the next call replaces, and not one more copy of private keys.
-func Replace(path string, content []byte) (err error) {
+func Replace(path string, content []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// Write is Replace for content that is written in pieces.
+func Write(path string, write func(io.Writer) error) (err error) {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -19,8 +28,7 @@ func Replace(path string, content []byte) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

@@ -34,7 +34,7 @@ func NewCommand() *cobra.Command {
 			"balancers.\n" +
 			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
 			"and the token from " + tokenVariable + ".",
-	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newGetCommand(), newOpenAPICommand(), manual.NewCommand("mycloud"))...)
+	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newBackupCommand(), newRestoreCommand(), newMigrateCommand(), newGetCommand(), newOpenAPICommand(), manual.NewCommand("mycloud"))...)
 	root.CompletionOptions.DisableDefaultCmd = false
 	return root
 }

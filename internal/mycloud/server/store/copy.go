@@ -2,12 +2,14 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"k8s.io/utils/clock"
 )
 
@@ -110,4 +112,29 @@ func (d *database) Writes(add func(Write) error) error {
 			})
 		})
 	})
+}
+
+// OpenBackup opens a backup, or the file of a server that is stopped, to read it.
+func OpenBackup(path string) (*Copy, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("open %s: %w", path, ErrInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			return err
+		}
+		if tx.Bucket([]byte(identityBucket)) == nil {
+			return errors.New("it has no state of a cloud")
+		}
+		return nil
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("check %s: %w", path, err)
+	}
+	return &Copy{database{db: db, clock: clock.RealClock{}}}, nil
 }

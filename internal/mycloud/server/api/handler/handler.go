@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/store"
@@ -40,9 +41,7 @@ func New(operations http.Handler, o Options) http.Handler {
 	if o.Faults != nil {
 		h = o.Faults(h)
 	}
-	if o.Admin != nil {
-		h = o.admin(h)
-	}
+	h = o.admin(h)
 	// Injected faults look like what the cloud itself answers.
 	h = o.sameState(h)
 	h = o.current(h)
@@ -149,16 +148,39 @@ func (o *Options) health(next http.Handler) http.Handler {
 	})
 }
 
-// admin serves the endpoint of administrators, which is not part of the API.
+// backupLimit is how long a client may take to read a backup.
+const backupLimit = 15 * time.Minute
+
+// admin serves the endpoints of administrators, which are not part of the API.
 func (o *Options) admin(next http.Handler) http.Handler {
-	op := &huma.Operation{OperationID: "the administration of faults"}
+	served := map[string]http.Handler{cloudapi.BackupPath: http.HandlerFunc(o.backup)}
+	if o.Admin != nil {
+		served["/admin/faults"] = o.Admin
+	}
+	op := &huma.Operation{OperationID: "the administration of the cloud"}
 	access.Permit(access.Client)(op)
-	authenticated := o.Tokens.Authenticate(access.Authorize(op, o.Admin.ServeHTTP))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/admin/faults" {
-			authenticated.ServeHTTP(w, r)
+		h, ok := served[r.URL.Path]
+		if !ok {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		o.Tokens.Authenticate(access.Authorize(op, h.ServeHTTP)).ServeHTTP(w, r)
 	})
+}
+
+// backup serves a backup of the state.
+func (o *Options) backup(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		failure.New(http.StatusMethodNotAllowed, cloudv1.CodeInvalid, "the method must be GET").With("Allow", http.MethodGet).Write(w, r)
+		return
+	}
+	// The connection allows less time for other responses.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupLimit))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if err := o.Store.Backup(w); err != nil {
+		o.Logger.ErrorContext(r.Context(), "Could not write a backup", "error", err)
+		// A truncated backup must not look like a complete one.
+		panic(http.ErrAbortHandler)
+	}
 }
