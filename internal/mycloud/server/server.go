@@ -82,7 +82,9 @@ type Options struct {
 
 // Server is the control plane of a cloud.
 type Server struct {
-	store  store.Store
+	store store.Store
+	// shared is true if other servers may have the same state.
+	shared bool
 	api    *api.API
 	runner jobs.Runner
 	clock  clock.Clock
@@ -106,7 +108,8 @@ func Open(o Options) (*Server, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	if o.Store == nil {
+	shared := o.Store != nil
+	if !shared {
 		o.Store = openFile
 	}
 	st, err := o.Store(o)
@@ -144,7 +147,7 @@ func Open(o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		store: st, api: a, clock: o.Clock, logger: o.Logger,
+		store: st, shared: shared, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
 			Clock: o.Clock, Duration: o.JobDuration, Finish: a.LoadBalancers.FinishJob, Logger: o.Logger,
 			Work: func(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
@@ -215,6 +218,11 @@ func (s *Server) Handler() http.Handler { return s.api.Handler() }
 
 // Run runs jobs, watches edges and deletes expired records until ctx is done. Of servers that share a state, one does.
 func (s *Server) Run(ctx context.Context) {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	if s.shared {
+		listening.Go(func() { s.api.Edges.Listen(ctx) })
+	}
 	s.store.Lead(ctx, func(ctx context.Context, st store.Store) {
 		runner := s.runner
 		runner.Store = st

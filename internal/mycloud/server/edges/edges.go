@@ -137,20 +137,12 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 	}
 	e, now := *old, r.clock.Now()
 	e.HeartbeatAt, e.heard, e.Applied = now, now, applied
-	e.Faults, e.faults = make([]cloudv1.EdgeFault, 0, len(h.Faults)), map[string][]cloudv1.EdgeFault{}
-	for _, f := range h.Faults {
-		f.Detail = shortened(f.Detail, faultBytes)
-		e.Faults = append(e.Faults, f)
-		e.faults[f.LoadBalancerID] = append(e.faults[f.LoadBalancerID], f)
-	}
+	e.setFaults(h.Faults)
 	if h.Health != nil {
 		e.health = merged(old.health, h)
 	}
 	if h.Counters != nil {
-		e.counters = map[string][]cloudv1.ListenerCounter{}
-		for _, c := range *h.Counters {
-			e.counters[c.LoadBalancerID] = append(e.counters[c.LoadBalancerID], c)
-		}
+		e.setCounters(*h.Counters)
 	}
 	r.edges[id] = &e
 	if applied != old.Applied || !slices.Equal(e.Faults, old.Faults) {
@@ -159,6 +151,22 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 	// Operating states depend on both.
 	news = h.Health != nil && !maps.EqualFunc(e.health, old.health, sameState) || !slices.Equal(e.Faults, old.Faults)
 	return e.complete(), news
+}
+
+func (e *Edge) setFaults(faults []cloudv1.EdgeFault) {
+	e.Faults, e.faults = make([]cloudv1.EdgeFault, 0, len(faults)), map[string][]cloudv1.EdgeFault{}
+	for _, f := range faults {
+		f.Detail = shortened(f.Detail, faultBytes)
+		e.Faults = append(e.Faults, f)
+		e.faults[f.LoadBalancerID] = append(e.faults[f.LoadBalancerID], f)
+	}
+}
+
+func (e *Edge) setCounters(counters []cloudv1.ListenerCounter) {
+	e.counters = map[string][]cloudv1.ListenerCounter{}
+	for _, c := range counters {
+		e.counters[c.LoadBalancerID] = append(e.counters[c.LoadBalancerID], c)
+	}
 }
 
 // merged returns the health of members after a heartbeat. Those that are unknown are not kept.

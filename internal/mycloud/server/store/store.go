@@ -49,6 +49,11 @@ type Store interface {
 	// Lead runs fn whenever this server is the leader of those that share the state, until ctx is done. The context of fn is
 	// done when another server may lead, and updates of its store fail from then on.
 	Lead(ctx context.Context, fn func(context.Context, Store))
+	// Tell sends a message to the other servers. The last one about a subject of a topic is kept, but is not part of the state;
+	// nil deletes it.
+	Tell(ctx context.Context, topic, subject string, message []byte) error
+	// Listen calls fn with the messages of topics that are kept, and then live with those that others send, until ctx is done.
+	Listen(ctx context.Context, topics []string, fn func(topic, subject string, message []byte, live bool))
 	// Backup writes a snapshot of the state, which Open opens.
 	Backup(w io.Writer) error
 	// Close ends the use of the state.
@@ -124,6 +129,14 @@ func (*File) Current(context.Context) error { return nil }
 
 // Lead implements Store: there is no other server.
 func (s *File) Lead(ctx context.Context, fn func(context.Context, Store)) { fn(ctx, s) }
+
+// Tell implements Store: there is no other server.
+func (*File) Tell(context.Context, string, string, []byte) error { return nil }
+
+// Listen implements Store.
+func (*File) Listen(ctx context.Context, _ []string, _ func(string, string, []byte, bool)) {
+	<-ctx.Done()
+}
 
 // nextRevision returns the next revision of the cloud and stores it as that of the collection's last change. In a rehearsal it
 // returns an empty string.

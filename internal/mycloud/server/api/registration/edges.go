@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -37,6 +39,10 @@ type Edges struct {
 	known  *edges.Registry
 	tokens *access.Tokens
 	logger *slog.Logger
+	// shared is true if other servers may have the same state.
+	shared atomic.Bool
+	// untold has the edges whose details other servers may lack.
+	untold sync.Map
 }
 
 // New returns the edges of a cloud. What they report is kept in a registry.
@@ -249,6 +255,7 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 		return nil, err
 	}
 	complete, news := a.known.Report(p.ID, applied, &p.Body.Heartbeat)
+	a.tell(ctx, p.ID, p.Body.Health != nil || p.Body.Counters != nil)
 	if offline || news {
 		if err := a.noteEdge(a.read.Store, p.ID, true, news); err != nil {
 			return nil, err
@@ -295,7 +302,7 @@ func (a *Edges) patchEdge(_ context.Context, p *patchEdgeParams) (*edgeAnswer, e
 	}, func(e *cloudv1.Edge) { a.known.Put(e, false) })
 }
 
-func (a *Edges) deleteEdge(_ context.Context, p *write.ObjectParams) (*edgeAnswer, error) {
+func (a *Edges) deleteEdge(ctx context.Context, p *write.ObjectParams) (*edgeAnswer, error) {
 	return a.changeEdge(*p, func(tx *store.Tx, e *cloudv1.Edge) error {
 		hash, err := tokenOf(tx, e.ID)
 		if err != nil {
@@ -305,7 +312,10 @@ func (a *Edges) deleteEdge(_ context.Context, p *write.ObjectParams) (*edgeAnswe
 			return err
 		}
 		return store.Edges.Delete(tx, e.ID)
-	}, func(e *cloudv1.Edge) { a.known.Drop(e.ID) })
+	}, func(e *cloudv1.Edge) {
+		a.known.Drop(e.ID)
+		a.forget(ctx, e.ID)
+	})
 }
 
 // changeEdge changes a stored edge, and then what is in memory of it.

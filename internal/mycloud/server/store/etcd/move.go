@@ -112,7 +112,7 @@ func (s *Store) ifNone(ctx context.Context, operations []clientv3.Op) error {
 
 // clear deletes what an interrupted Write has left.
 func (s *Store) clear(ctx context.Context) error {
-	for _, keys := range []string{dataKeys, largeKeys, stagedKeys} {
+	for _, keys := range []string{dataKeys, largeKeys, stagedKeys, toldKeys} {
 		if err := s.ifNone(ctx, []clientv3.Op{clientv3.OpDelete(s.options.Prefix+keys, clientv3.WithPrefix())}); err != nil {
 			return err
 		}
