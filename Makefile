@@ -284,6 +284,12 @@ test-edge: ## Test edges with real packets in network namespaces, all of it (nee
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 60m ./test/edge -full
 
+.PHONY: test-ha
+test-ha: ## Check 200 histories of servers that share a state, while they and the members of etcd fail (takes half an hour).
+	@tools/build.sh etcd
+	@$(MAKE) build
+	@$(GO_TEST) -count=1 -timeout 120m -v ./test/integration/replicas -runs 200 -seed $(SEED)
+
 .PHONY: soak-edge
 soak-edge: ## Play random sequences of load balancers, faults and crashes on two edges for SOAK (10m), from SEED (1), and count them.
 	@tools/edge-packages.sh

@@ -19,6 +19,7 @@ const DefaultAddress = "127.0.0.1:8090"
 func Document() ([]byte, error) {
 	doc := New(Options{Clock: clock.RealClock{}}).huma.OpenAPI()
 	doc.AddOperation(healthOperation())
+	doc.AddOperation(readyOperation())
 	return document.YAML(doc)
 }
 
@@ -29,7 +30,9 @@ func info() *huma.Info {
 			"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.\n\n" +
 			"Every response to a client with a valid token has the header " + cloudv1.HeaderState + ": <id>;revision=<revision>, " +
 			"the values of get-meta after the request. A client can send the last one that it has received: if the cloud is a " +
-			"different one, or was restored to an earlier state, the response is 412 with the code " + cloudv1.CodeOtherState + ".",
+			"different one, or was restored to an earlier state, the response is 412 with the code " + cloudv1.CodeOtherState + ".\n\n" +
+			"A read sees every write that was acknowledged before it, also by other servers of the same cloud. A client that accepts " +
+			"a former state sends Cache-Control: max-stale; then reads do not depend on what the servers share.",
 		Contact: &huma.Contact{
 			Name: "Quaymaster maintainers", URL: "https://quaymaster.dev", Email: "maintainers@quaymaster.dev",
 		},
@@ -77,5 +80,19 @@ func healthOperation() *huma.Operation {
 			Description: "The server responds.",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		}},
+	}
+}
+
+// readyOperation describes what a load balancer in front of servers asks.
+func readyOperation() *huma.Operation {
+	text := map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	return &huma.Operation{
+		OperationID: "get-readiness", Method: http.MethodGet, Path: handler.ReadyPath, Tags: []string{"meta"},
+		Summary:     "Whether the server reaches its state",
+		Description: "Returns 200 if the server can answer all requests. It requires no token.",
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The server is ready.", Content: text},
+			"503": {Description: "The state cannot be reached.", Content: text},
+		},
 	}
 }
