@@ -71,12 +71,17 @@ func TestBadInputGetsOneLine(t *testing.T) {
 		code int
 		want []string
 	}{
-		"unknown flag":       {args: serve("--dat", "x"), code: 2, want: []string{"unknown flag: --dat", "--help"}},
-		"unknown command":    {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
-		"stray argument":     {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
-		"malformed duration": {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
-		"malformed network":  {args: serve("--member-network", "10.0.0.0"), code: 2, want: []string{"--member-network \"10.0.0.0\"", "10.0.0.0/24"}},
-		"negative duration":  {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
+		"unknown flag":         {args: serve("--dat", "x"), code: 2, want: []string{"unknown flag: --dat", "--help"}},
+		"unknown command":      {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
+		"stray argument":       {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
+		"malformed duration":   {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
+		"malformed network":    {args: serve("--member-network", "10.0.0.0"), code: 2, want: []string{"--member-network \"10.0.0.0\"", "10.0.0.0/24"}},
+		"negative duration":    {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
+		"malformed store":      {args: serve("--store", "etcd:10.0.0.1", "--encryption-key-file", tokenFile), code: 1, want: []string{"--store", "must be etcd://HOST:PORT"}},
+		"store without key":    {args: serve("--store", "etcd://10.0.0.1:2379"), code: 2, want: []string{"requires --encryption-key-file"}},
+		"restore to nowhere":   {args: []string{"restore", tokenFile}, code: 2, want: []string{"requires one of --data-dir and --store"}},
+		"restore of no backup": {args: []string{"restore", tokenFile, "--data-dir", filepath.Join(dir, "new")}, code: 1, want: []string{tokenFile, "invalid database"}},
+		"migrate to nowhere":   {args: []string{"migrate", "--data-dir", dir}, code: 2, want: []string{"requires --data-dir and --store"}},
 		"no data directory": {
 			args: []string{"serve", "--token-file", tokenFile}, code: 2, want: []string{"--data-dir is required"},
 		},

@@ -68,7 +68,7 @@ func newRestoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer backup.Close()
+			defer func() { _ = backup.Close() }() // it was only read
 			if dir != "" {
 				return createState(dir, backup)
 			}
@@ -104,7 +104,7 @@ func newMigrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer file.Close()
+			defer func() { _ = file.Close() }() // it was only read
 			if err := in.write(cmd.Context(), file); err != nil {
 				return err
 			}

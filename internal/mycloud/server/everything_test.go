@@ -134,6 +134,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 
 	c.send(http.MethodGet, "/healthz", nil).want(t, http.StatusOK, "")
+	c.send(http.MethodGet, "/readyz", nil).want(t, http.StatusOK, "")
 
 	// There are jobs only if writes take time.
 	diff(t, "operations that this test does not use", []string{"get-job"}, c.check.unseen())

@@ -241,7 +241,7 @@ func (h *history) add(client int, in input, out output, call time.Time) {
 // TestLinearizable checks histories of concurrent clients while servers and members of etcd are killed and stopped.
 func TestLinearizable(t *testing.T) {
 	s := newSite(t)
-	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // reproducible
+	random := rand.New(rand.NewPCG(*seed, 0))
 	for run := range *runs {
 		if !t.Run(strconv.Itoa(run), func(t *testing.T) { s.run(t, run, random.Uint64()) }) {
 			return
@@ -264,18 +264,18 @@ func (s *site) run(t *testing.T, run int, seed uint64) {
 	defer stop()
 	var wg sync.WaitGroup
 	for c := range clients {
-		wg.Go(func() { s.change(ctx, t, h, run, c, ids, rand.New(rand.NewPCG(seed, uint64(c)))) }) //nolint:gosec // reproducible
+		wg.Go(func() { s.change(ctx, t, h, run, c, ids, rand.New(rand.NewPCG(seed, uint64(c)))) })
 	}
 	wg.Go(func() { s.create(ctx, t, h, run) })
 	wg.Go(func() { s.watch(ctx, t) })
-	s.fail(rand.New(rand.NewPCG(seed, clients))) //nolint:gosec // reproducible
+	s.fail(rand.New(rand.NewPCG(seed, clients)))
 	s.awaitReady()
 	time.Sleep(time.Second)
 	stop()
 	wg.Wait()
 	result, info := porcupine.CheckOperationsVerbose(register, h.operations, time.Minute)
 	if result != porcupine.Ok {
-		file := filepath.Join(os.TempDir(), fmt.Sprintf("history-%d.html", seed))
+		file := filepath.Join(t.ArtifactDir(), "history.html")
 		t.Errorf("the history is %s: see %s; %v", result, file, porcupine.VisualizePath(register, info, file))
 	}
 	t.Logf("%d operations, %d answered; %d load balancers", len(h.operations), h.answered, len(h.created))

@@ -124,8 +124,12 @@ func (o *Options) panicked(w http.ResponseWriter, r *http.Request, p any) {
 	failure.Internal().Write(w, r)
 }
 
-// HealthPath and ReadyPath are the paths that need no token: whether the server runs, and whether it reaches the state.
-const HealthPath, ReadyPath = "/healthz", "/readyz"
+const (
+	// HealthPath needs no token: whether the server runs.
+	HealthPath = "/healthz"
+	// ReadyPath needs no token: whether the server reaches the state.
+	ReadyPath = "/readyz"
+)
 
 func (o *Options) health(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -410,7 +410,7 @@ func backup(t *testing.T, open Opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer restored.Close()
+	t.Cleanup(func() { _ = restored.Close() })
 	put(restored, "c")
 	if got, err := changesAfter(t, restored, before); err != nil || !cmp.Equal([]string{"2 c"}, got) {
 		t.Errorf("after the backup: %v, %v", got, err)

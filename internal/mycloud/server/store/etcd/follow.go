@@ -313,7 +313,8 @@ func (s *Store) apply(c *followed, events []*clientv3.Event) error {
 
 // reach waits until the copy has all changes up to a revision of etcd.
 func (s *Store) reach(ctx context.Context, revision int64) error {
-	var late <-chan time.Time
+	late := time.NewTicker(watchWait)
+	defer late.Stop()
 	for {
 		s.mu.Lock()
 		at, changed := s.copy.at.revision, s.changed
@@ -321,17 +322,11 @@ func (s *Store) reach(ctx context.Context, revision int64) error {
 		if at >= revision {
 			return nil
 		}
-		if late == nil {
-			timer := time.NewTimer(watchWait)
-			defer timer.Stop()
-			late = timer.C
-		}
 		select {
 		case <-changed:
-		case <-late:
+		case <-late.C:
 			// A member that is cut off from the others does not say so at once.
 			s.ask(s.again)
-			late = time.After(watchWait)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: the copy of the state is late", store.ErrUnavailable)
 		}

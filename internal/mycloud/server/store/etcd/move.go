@@ -19,7 +19,7 @@ func Read(o Options, use func(*store.Copy) error) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // it was only read
 	if s.copy.at.value == "" {
 		return fmt.Errorf("etcd %v has no state with the prefix %s", o.Config.Endpoints, o.Prefix)
 	}
@@ -32,7 +32,7 @@ func Take(ctx context.Context, o Options, use func(*store.Copy) error) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // it was only read
 	at := s.copy.at
 	if at.value == "" {
 		return fmt.Errorf("etcd %v has no state with the prefix %s", o.Config.Endpoints, o.Prefix)
@@ -56,7 +56,7 @@ func Write(ctx context.Context, o Options, from *store.Copy) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // nothing is buffered
 	s := &Store{options: o, client: client}
 	first, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()

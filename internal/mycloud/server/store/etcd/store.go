@@ -57,7 +57,7 @@ type Store struct {
 	rounds   rounds
 
 	// ctx ends what goes on in the background, and background waits for it.
-	ctx        context.Context
+	ctx        context.Context //nolint:containedctx // the life of the store, not of a call
 	stop       context.CancelFunc
 	background sync.WaitGroup
 	// again asks the follower for another watch, and lost for another copy.
