@@ -6,6 +6,9 @@ package v1
 // Version is the version of the API's contract.
 const Version = "1.0.0"
 
+// BackupPath is where the reference cloud serves a backup of its state to clients. It is not part of the API.
+const BackupPath = "/admin/backup"
+
 // The headers that HTTP itself does not define.
 const (
 	// HeaderRequestID identifies a request in the cloud's logs. The response repeats it.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-)
 
-// BackupPath is where a cloud serves a backup of its state.
-const BackupPath = "/admin/backup"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
 
 // Backup writes a backup of the cloud's state. What was written before an error is not one.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
@@ -17,7 +16,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := &request{method: http.MethodGet, path: BackupPath}
+	r := &request{method: http.MethodGet, path: cloudv1.BackupPath}
 	id := rand.Text()
 	resp, err := c.send(ctx, r, nil, id, token, "")
 	if err != nil {

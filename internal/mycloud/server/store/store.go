@@ -124,7 +124,7 @@ func (s *File) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Current implements Store: nobody else commits.
+// Current implements Store: no other server commits.
 func (*File) Current(context.Context) error { return nil }
 
 // Lead implements Store: there is no other server.

@@ -30,12 +30,12 @@ type Member struct {
 	// Endpoint is the address for clients, HOST:PORT.
 	Endpoint string
 
-	t    *testing.T
+	t    testing.TB
 	spec process.Spec
 }
 
 // Start starts a cluster of a number of members, which ends with the test.
-func Start(t *testing.T, members int) *Cluster {
+func Start(t testing.TB, members int) *Cluster {
 	t.Helper()
 	path, err := env.Tool("etcd")
 	if err != nil {
@@ -54,7 +54,7 @@ func Start(t *testing.T, members int) *Cluster {
 	return nil
 }
 
-func newCluster(t *testing.T, path string, members int) *Cluster {
+func newCluster(t testing.TB, path string, members int) *Cluster {
 	t.Helper()
 	dir := t.TempDir()
 	var initial []string
@@ -135,7 +135,7 @@ func (m *Member) healthy(ctx context.Context) error {
 	return nil
 }
 
-func address(t *testing.T) string {
+func address(t testing.TB) string {
 	t.Helper()
 	port, err := env.FreePort()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/store"
@@ -157,7 +156,7 @@ const backupLimit = 15 * time.Minute
 
 // admin serves the endpoints of administrators, which are not part of the API.
 func (o *Options) admin(next http.Handler) http.Handler {
-	served := map[string]http.Handler{cloudapi.BackupPath: http.HandlerFunc(o.backup)}
+	served := map[string]http.Handler{cloudv1.BackupPath: http.HandlerFunc(o.backup)}
 	if o.Admin != nil {
 		served["/admin/faults"] = o.Admin
 	}

@@ -53,7 +53,7 @@ func (a *Edges) forget(ctx context.Context, id string) {
 	}
 }
 
-// Listen follows what other servers commit and tell of edges, and tells them of the edges of this one, until ctx is done.
+// Listen follows what other servers commit and report about edges, and reports to them from then on, until ctx is done.
 func (a *Edges) Listen(ctx context.Context) {
 	a.shared.Store(true)
 	done := make(chan struct{})

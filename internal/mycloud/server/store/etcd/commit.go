@@ -57,7 +57,7 @@ func (s *Store) commit(
 }
 
 // advance changes the head of the state, with operations, if it is still that of a position. It returns when the copy has
-// the new head, whoever committed it.
+// the new head, which may be that of another server.
 func (s *Store) advance(
 	ctx context.Context, c *followed, at position, next head, operations []clientv3.Op, conditions []clientv3.Cmp,
 ) (bool, error) {
@@ -118,7 +118,7 @@ func (s *Store) settle(ctx context.Context, at position) error {
 	settled := at.head
 	settled.Staged = 0
 	staged := s.options.Prefix + stagedKeys
-	// Nobody can commit any more what was staged for this head or an earlier one.
+	// No server can commit any more what was staged for this head or an earlier one.
 	next := staged + fmt.Sprintf("%016x", at.head.Commit+1)
 	revision, err := s.txn(ctx, at, []clientv3.Op{
 		clientv3.OpPut(s.options.Prefix+headKey, settled.encode()), clientv3.OpDelete(staged, clientv3.WithRange(next)),

@@ -52,7 +52,7 @@ func (s *Store) join() *round {
 	return s.rounds.next
 }
 
-// readRounds reads until nobody waits.
+// readRounds reads as long as callers wait.
 func (s *Store) readRounds() {
 	for {
 		s.rounds.mu.Lock()

@@ -3,7 +3,7 @@
 // Every server follows the state into a copy of its own, on which transactions run. One is committed by a transaction of
 // etcd that compares the head of the state, which changes with every commit, with that of the copy; so all transactions of
 // all servers are strictly serializable. A commit that exceeds the limits of etcd is staged first: what makes it visible is
-// still one transaction, which changes the head, and whoever commits next first moves it to its place.
+// still one transaction, which changes the head, and the server that commits next first moves it to its place.
 package etcd
 
 import (
