@@ -86,6 +86,7 @@ func TestConformance(t *testing.T) {
 
 // TestServer runs the tests of the server on states in etcd.
 func TestServer(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "quaymaster.dev/internal/mycloud/server")
 	cmd.Env = append(os.Environ(), "MYCLOUD_TEST_ETCD=http://"+cluster.Endpoints()[0])
@@ -96,6 +97,7 @@ func TestServer(t *testing.T) {
 
 // TestServersShareAState: every server sees what the others commit, under the same revisions.
 func TestServersShareAState(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	a, b := opened(t, options(t, cluster)), opened(t, options(t, cluster))
 	changed := b.Changed()
@@ -120,6 +122,7 @@ func TestServersShareAState(t *testing.T) {
 
 // TestFence: a server that no longer leads cannot write as a leader, though it does not know yet.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	a, b := opened(t, options(t, cluster)), opened(t, options(t, cluster))
 	leading := make(chan store.Store)
@@ -160,6 +163,7 @@ func TestFence(t *testing.T) {
 // TestStagedCommits: a commit that is larger than a transaction of etcd is visible at once, and completed by others if its
 // server dies.
 func TestStagedCommits(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	a, b := opened(t, options(t, cluster)), opened(t, options(t, cluster))
 	put(t, a, "a")
@@ -223,6 +227,7 @@ func TestStagedCommits(t *testing.T) {
 // TestRestoredEtcd: a server notices that etcd was restored to an earlier state, and reads it again. Revisions of the state
 // that was lost are unknown then.
 func TestRestoredEtcd(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	s := opened(t, options(t, cluster))
 	put(t, s, "a")
@@ -263,6 +268,7 @@ func TestRestoredEtcd(t *testing.T) {
 
 // TestOutage: without etcd, a server acknowledges nothing, and what it has can still be read.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	s := opened(t, options(t, cluster))
 	put(t, s, "a")
@@ -319,6 +325,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 // TestMove moves a state with values of all sizes from a file to etcd and back.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
 	path := filepath.Join(t.TempDir(), "state.db")
 	file, err := store.Open(path, clock.RealClock{})

@@ -313,14 +313,17 @@ func (s *Store) apply(c *followed, events []*clientv3.Event) error {
 
 // reach waits until the copy has all changes up to a revision of etcd.
 func (s *Store) reach(ctx context.Context, revision int64) error {
-	late := time.NewTicker(watchWait)
-	defer late.Stop()
+	var late *time.Ticker
 	for {
 		s.mu.Lock()
 		at, changed := s.copy.at.revision, s.changed
 		s.mu.Unlock()
 		if at >= revision {
 			return nil
+		}
+		if late == nil {
+			late = time.NewTicker(watchWait)
+			defer late.Stop() //nolint:gocritic // deferInLoop: once
 		}
 		select {
 		case <-changed:

@@ -35,7 +35,12 @@ func (s *Store) Lead(ctx context.Context, fn func(context.Context, store.Store))
 
 // lead waits until this server leads, and runs fn for as long.
 func (s *Store) lead(ctx context.Context, fn func(context.Context, store.Store)) error {
-	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(leaseSeconds), concurrency.WithContext(s.ctx))
+	lease, err := s.client.Grant(ctx, leaseSeconds)
+	if err != nil {
+		return fmt.Errorf("begin a session with etcd: %w", err)
+	}
+	// It outlives ctx, so that Close can end the lease for the next leader.
+	session, err := concurrency.NewSession(s.client, concurrency.WithLease(lease.ID), concurrency.WithTTL(leaseSeconds), concurrency.WithContext(s.ctx))
 	if err != nil {
 		return fmt.Errorf("begin a session with etcd: %w", err)
 	}
