@@ -126,7 +126,7 @@ func open(o Options) (*Store, error) {
 	// The state may take longer to read than etcd has to answer.
 	if _, err := s.readHead(ctx); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("open state in etcd %v: %w", o.Config.Endpoints, err)
+		return nil, fmt.Errorf("open state in etcd %v: %w; check that its members run, and the files and the user for it", o.Config.Endpoints, err)
 	}
 	if s.copy, err = s.load(s.ctx); err != nil {
 		_ = s.Close()
