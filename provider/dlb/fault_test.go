@@ -283,6 +283,10 @@ func TestCloudErrors(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(http.StatusNotFound)
 		}, failing: "a response with status 404 is not of its API; will retry"},
+		"a connection that breaks": {
+			answer:  func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+			failing: "the last attempt failed: EOF; will retry",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)

@@ -21,8 +21,8 @@ import (
 var retries = wait.Backoff{Duration: time.Second, Jitter: 1}
 
 const (
-	// discoverEvery is the interval for looking for absent CRDs.
-	discoverEvery = 30 * time.Second
+	// discoverEvery is the interval for looking for absent CRDs. It costs the API server less than a watch of all CRDs.
+	discoverEvery = 5 * time.Second
 	// refillEvery is the interval at which specs are read again that were dropped and apply now.
 	refillEvery = time.Second
 	// pageSize is how many policies are read at a time from an API server that does not stream lists. Each may have 1.5 MB.
