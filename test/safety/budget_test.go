@@ -52,6 +52,8 @@ func budgets(t *testing.T, services, nodes, atStart int) {
 		w.updateNode(node, "", func(node *corev1.Node) { node.Annotations = map[string]string{ingressNode: groups} })
 	}
 	mark("node-1", "edge")
+	// If the Service came first, the group would begin with all Nodes, and lose them one by one.
+	time.Sleep(time.Second)
 	w.updateService("s0", func(svc *corev1.Service) { svc.Annotations[annotation+"ingress-group"] = "edge" })
 	w.settle(0)
 	w.change("an ingress node is marked", budget{calls: 3, writes: 1, polls: 2}, func() { mark("node-2", "edge") })
