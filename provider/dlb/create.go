@@ -41,7 +41,7 @@ func (b *Balancer) create(
 	}
 	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, %s",
-		r.handle(), problem.Summary(), r.giveUp(r.handle()))}
+		r.handle(), problem.Summary(), record.HowToAbandon(r.svc, r.handle()))}
 	b.missing.Begin(r.svc.UID, refused, b.o.Clock.Now())
 	return nil, refused
 }

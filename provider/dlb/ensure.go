@@ -40,7 +40,7 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	if err != nil {
 		return err
 	}
-	if err := asked.valid(); err != nil && !asked.open() {
+	if err := valid(asked.findings); err != nil && !asked.open() {
 		return err
 	}
 	if err := checkAllocated(r.svc); err != nil {
@@ -52,7 +52,7 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	if r.lb != nil {
 		asked.keep(r.lb)
 	}
-	if err := asked.valid(); err != nil {
+	if err := valid(asked.findings); err != nil {
 		return err
 	}
 	desired := loadbalancer.Build(asked.parsed.Own(), b.o.KubeProxyHealthCheckPort)

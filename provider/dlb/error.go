@@ -155,21 +155,13 @@ func diagnose(err error) verdict {
 	case errors.Is(err, errDegraded):
 		v.message = errDegraded.Error() + "; will retry"
 	default:
-		v.message = "the last attempt failed: " + cause(err) + "; will retry"
+		// The errors around the innermost one name ports and ids, too, which differ between tries.
+		for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+			err = inner
+		}
+		v.message = fmt.Sprintf("the last attempt failed: %v; will retry", err)
 	}
 	return v
-}
-
-// cause returns the text of the innermost error. Those around it name the call, and ports and ids that differ between
-// tries.
-func cause(err error) string {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
-		err = inner
-	}
 }
 
 // trouble describes a response of the cloud that has nothing to do with the Service.

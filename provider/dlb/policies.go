@@ -74,10 +74,10 @@ func (o *order) sets(key string) bool {
 	return set
 }
 
-// valid returns a refusal if the Service has errors.
-func (o *order) valid() error {
-	if len(finding.Errors(o.findings)) > 0 {
-		return &refusal{reason: reasonInvalid, message: finding.Summary(o.findings)}
+// valid returns a refusal if there are errors among findings.
+func valid(findings []finding.Finding) error {
+	if text := finding.Summary(findings); text != "" {
+		return &refusal{reason: reasonInvalid, message: text}
 	}
 	return nil
 }
@@ -99,8 +99,5 @@ func (b *Balancer) obey(o *order, desired *loadbalancer.Desired, lb *cloudv1.Loa
 	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
 		former = o.parsed.Service
 	}
-	if findings := finding.Errors(b.reviewer.Rules(former, o.parsed, o.applicable)); len(findings) > 0 {
-		return &refusal{reason: reasonInvalid, message: finding.Summary(findings)}
-	}
-	return nil
+	return valid(b.reviewer.Rules(former, o.parsed, o.applicable))
 }

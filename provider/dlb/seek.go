@@ -18,15 +18,6 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// giveUp returns how the user of a Service gives up what the handle names. A value that names something else has no effect.
-func (r *round) giveUp(handle string) string {
-	text := "set the annotation " + record.AnnotationAbandon + " to " + handle
-	if given, set := r.svc.Annotations[record.AnnotationAbandon]; set && given != handle {
-		text += fmt.Sprintf(", not %q", given)
-	}
-	return text
-}
-
 var (
 	errNotSynced = errors.New("the load balancers of the cloud have not been read yet")
 	errDegraded  = errors.New("the cloud is degraded and may not know all its load balancers")
@@ -217,7 +208,7 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 	err := &refusal{reason: reasonDisowned, disowned: lb, message: fmt.Sprintf(
 		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, %s",
-		lb.ID, strings.Join(lacking, " and "), found, remedy, r.giveUp(lb.ID))}
+		lb.ID, strings.Join(lacking, " and "), found, remedy, record.HowToAbandon(r.svc, lb.ID))}
 	b.disowned.Count(r.svc.UID, lb.ID, b.o.Clock.Now())
 	err.after = b.disowned.Begin(r.svc.UID, err, b.o.Clock.Now())
 	return err

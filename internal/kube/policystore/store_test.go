@@ -303,13 +303,13 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if got := f.countLogs("Policy CRDs are not installed"); got != 1 {
 			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
-		if a.lists < 2*18 || a.lists > 2*21 {
-			t.Errorf("%d lists of two kinds in ten minutes, want about every 30 s", a.lists)
+		if a.lists < 2*80 || a.lists > 2*120 {
+			t.Errorf("%d lists of two kinds in ten minutes, want about every six seconds", a.lists)
 		}
 
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
 		a.install(true)
-		time.Sleep(32 * time.Second)
+		time.Sleep(7 * time.Second)
 		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,16 @@ import (
 // AnnotationAbandon is the annotation of a Service that gives up the load balancer with the ID that is its value: the
 // Service gets another one, with another address, or is deleted without it.
 const AnnotationAbandon = "quaymaster.dev/abandon-load-balancer"
+
+// HowToAbandon returns how the user of a Service gives up the load balancer with a name. A value of the annotation that names
+// something else has no effect.
+func HowToAbandon(svc *corev1.Service, name string) string {
+	text := "set the annotation " + AnnotationAbandon + " to " + name
+	if given, set := svc.Annotations[AnnotationAbandon]; set && given != name {
+		text += fmt.Sprintf(", not %q", given)
+	}
+	return text
+}
 
 // Record is what a Service records of its load balancer, in the annotation service.AnnotationRecord. It outlives this
 // program: fields must keep their names. Users can edit it, so nothing in it is proof: an ID is followed only to a load
