@@ -39,6 +39,7 @@ func checkCommands(t *testing.T, e *env.Env) {
 			continue
 		}
 		t.Run(page, func(t *testing.T) {
+			defer shell.reset(t)
 			if !regexp.MustCompile(`helm (install|template|push)`).MatchString(blocks[0]) {
 				shell.run(t, first)
 			}
@@ -51,7 +52,6 @@ func checkCommands(t *testing.T, e *env.Env) {
 				}
 				shell.run(t, block)
 			}
-			shell.reset(t)
 		})
 	}
 }
@@ -105,6 +105,21 @@ func shellBlocks(t *testing.T, file string) []string {
 	return blocks
 }
 
+// firstYAML returns the first YAML block of a page.
+func firstYAML(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "```yaml\n")
+	block, _, found := strings.Cut(rest, "```\n")
+	if !found {
+		t.Fatalf("%s has no YAML block", file)
+	}
+	return block
+}
+
 // shell runs commands in a copy of the source folder with the files that the pages mention.
 type shell struct {
 	e *env.Env
@@ -135,6 +150,10 @@ func newShell(t *testing.T, e *env.Env) *shell {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("content"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	catalog := firstYAML(t, filepath.Join(root, "docs", "guides", "own-catalog.md"))
+	if err := os.WriteFile(filepath.Join(dir, "example.yaml"), []byte(catalog), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	s := &shell{e: e, root: root, dir: dir}
 	var authority string
