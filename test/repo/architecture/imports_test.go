@@ -143,6 +143,15 @@ var rules = map[string]rule{
 		folders: []string{"internal/mycloud/edge"},
 		never:   []string{"internal/mycloud/server", "k8s.io/client-go", "k8s.io/api"},
 	},
+	"HAProxy's process does not know what it is for": {
+		folders: []string{"internal/mycloud/edge/haproxy/process"},
+		only:    []string{"golang.org/x/sys/unix", "k8s.io/utils/clock"},
+	},
+	"what HAProxy has to do is planned without HAProxy": {
+		folders: []string{"internal/mycloud/edge/haproxy/plan"},
+		only:    []string{"api/mycloud", "internal/mycloud/edge/config"},
+		never:   []string{"os/exec"},
+	},
 	"the cloud's server and its client share the API alone": {
 		folders: []string{"internal/mycloud/server"},
 		never:   []string{"internal/mycloud/cloudapi"},

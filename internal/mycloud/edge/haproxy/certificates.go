@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // certificateDir has a file for each certificate: the chain and then the key. The content of a file is what HAProxy has
@@ -55,24 +57,24 @@ func (c *installed) usable(ids []string) ([]string, error) {
 }
 
 func certificateFile(dir, id string) string {
-	return filepath.Join(dir, certificateDir, encode(id)+".pem")
+	return filepath.Join(dir, certificateDir, plan.Encode(id)+".pem")
 }
 
 // faults returns the listeners that go on with an earlier certificate, or without one of several.
-func (c *installed) faults(units []unit) []cloudv1.EdgeFault {
+func (c *installed) faults(units []plan.Unit) []cloudv1.EdgeFault {
 	var faults []cloudv1.EdgeFault
 	for _, u := range units {
-		if u.listener == nil {
+		if u.Listener == nil {
 			continue
 		}
-		files, _ := c.usable(u.listener.Certificates)
-		for _, id := range u.listener.Certificates {
+		files, _ := c.usable(u.Listener.Certificates)
+		for _, id := range u.Listener.Certificates {
 			switch err := c.broken[id]; {
 			case err == nil || len(files) == 0:
 			case c.files[id]:
-				faults = append(faults, u.fault(fmt.Errorf("goes on with an earlier certificate: %w", err)))
+				faults = append(faults, u.Fault(fmt.Errorf("goes on with an earlier certificate: %w", err)))
 			default:
-				faults = append(faults, u.fault(fmt.Errorf("goes on with its other certificates: %w", err)))
+				faults = append(faults, u.Fault(fmt.Errorf("goes on with its other certificates: %w", err)))
 			}
 		}
 	}
@@ -89,13 +91,15 @@ type fresh struct {
 
 // install writes the certificates of listeners. Those that HAProxy has loaded are replaced in the process. Waits has
 // the load balancers that must not cause a reload.
-func (e *Engine) install(ctx context.Context, p *processes, units []unit, waits func(string) error) (*installed, error) {
+func (e *Engine) install(
+	ctx context.Context, p *process.Workers, units []plan.Unit, waits func(string) error,
+) (*installed, error) {
 	c := &installed{dir: e.Dir, broken: map[string]error{}, files: map[string]bool{}, reload: map[string]bool{}}
 	loaded := map[string]bool{}
 	seen := map[string]bool{}
 	var found []fresh
 	for _, u := range units {
-		if u.listener == nil || len(u.listener.Certificates) == 0 {
+		if u.Listener == nil || len(u.Listener.Certificates) == 0 {
 			continue
 		}
 		if len(seen) == 0 {
@@ -104,7 +108,7 @@ func (e *Engine) install(ctx context.Context, p *processes, units []unit, waits 
 				return nil, err
 			}
 		}
-		for _, id := range u.listener.Certificates {
+		for _, id := range u.Listener.Certificates {
 			if seen[id] {
 				continue
 			}
@@ -115,7 +119,7 @@ func (e *Engine) install(ctx context.Context, p *processes, units []unit, waits 
 			if err != nil {
 				c.broken[id] = err
 			} else if !c.files[id] || !bytes.Equal(before, content) {
-				found = append(found, fresh{u.loadBalancer(), id, content, loaded[certificateFile(e.Dir, id)]})
+				found = append(found, fresh{u.LoadBalancer(), id, content, loaded[certificateFile(e.Dir, id)]})
 			}
 		}
 	}
@@ -136,10 +140,10 @@ func (e *Engine) install(ctx context.Context, p *processes, units []unit, waits 
 	return c, nil
 }
 
-func (e *Engine) installOne(ctx context.Context, c *installed, f fresh, p *processes, waits func(string) error) error {
+func (e *Engine) installOne(ctx context.Context, c *installed, f fresh, p *process.Workers, waits func(string) error) error {
 	switch {
 	case f.loaded && len(f.content) <= socketLimit:
-		if err := e.swap(ctx, p.current, certificateFile(e.Dir, f.id), f.content); err != nil {
+		if err := e.swap(ctx, p.Current, certificateFile(e.Dir, f.id), f.content); err != nil {
 			return err
 		}
 	case f.loaded:
@@ -148,7 +152,7 @@ func (e *Engine) installOne(ctx context.Context, c *installed, f fresh, p *proce
 		}
 		c.reload[f.loadBalancer] = true
 	}
-	if err := e.write(filepath.Join(certificateDir, encode(f.id)+".pem"), f.content); err != nil {
+	if err := e.haproxy.Write(filepath.Join(certificateDir, plan.Encode(f.id)+".pem"), f.content); err != nil {
 		return err
 	}
 	c.files[f.id] = true
@@ -160,38 +164,38 @@ func (e *Engine) validate(ctx context.Context, found []fresh, c *installed) erro
 	if len(found) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(e.file(candidateDir), 0o700); err != nil {
+	if err := os.MkdirAll(e.haproxy.File(candidateDir), 0o700); err != nil {
 		return err
 	}
-	defer os.RemoveAll(e.file(candidateDir)) //nolint:errcheck // They are replaced the next time.
+	defer os.RemoveAll(e.haproxy.File(candidateDir)) //nolint:errcheck // They are replaced the next time.
 	refused := map[[sha256.Size]byte]error{}
-	p := &plan{backends: []backend{{Name: "none", Mode: kindHTTP}}}
+	p := &plan.Plan{Backends: []plan.Backend{{Name: "none", Mode: plan.ModeHTTP}}}
 	for _, f := range found {
 		sum := sha256.Sum256(f.content)
 		if err, known := e.refusedCertificates[sum]; known {
 			refused[sum] = err
 			continue
 		}
-		file := filepath.Join(candidateDir, encode(f.id)+".pem")
-		if err := e.write(file, f.content); err != nil {
+		file := filepath.Join(candidateDir, plan.Encode(f.id)+".pem")
+		if err := e.haproxy.Write(file, f.content); err != nil {
 			return err
 		}
-		p.frontends = append(p.frontends, frontend{
-			Name: encode(f.id), Mode: kindHTTP, Backend: "none", Certificates: []string{e.file(file)},
+		p.Frontends = append(p.Frontends, plan.Frontend{
+			Name: plan.Encode(f.id), Mode: plan.ModeHTTP, Backend: "none", Certificates: []string{e.haproxy.File(file)},
 			Bind: netip.AddrPortFrom(netip.IPv4Unspecified(), 1),
 		})
 	}
-	if len(p.frontends) > 0 {
-		r, err := render(p, e.Dir, e.account, leastConnections)
+	if len(p.Frontends) > 0 {
+		r, err := e.configuration(p, 0)
 		if err != nil {
 			return err
 		}
-		sections, err := e.check(ctx, r)
+		sections, err := e.haproxy.Check(ctx, r)
 		if err != nil {
 			return err
 		}
 		for _, f := range found {
-			if err := sections[encode(f.id)]; err != nil {
+			if err := sections[plan.Encode(f.id)]; err != nil {
 				refused[sha256.Sum256(f.content)] = err
 			}
 		}
@@ -229,12 +233,12 @@ func (e *Engine) bundle(id string) ([]byte, error) {
 }
 
 // loaded returns the files of certificates that the worker has loaded.
-func (e *Engine) loaded(ctx context.Context, p *processes) (map[string]bool, error) {
+func (e *Engine) loaded(ctx context.Context, p *process.Workers) (map[string]bool, error) {
 	files := map[string]bool{}
-	if p == nil || p.current == 0 {
+	if p == nil || p.Current == 0 {
 		return files, nil
 	}
-	answer, err := e.master.worker(ctx, p.current, "show ssl cert", "")
+	answer, err := e.haproxy.Command(ctx, p.Current, "show ssl cert", "")
 	if err != nil {
 		return nil, fmt.Errorf("show ssl cert: %w", err)
 	}
@@ -246,20 +250,20 @@ func (e *Engine) loaded(ctx context.Context, p *processes) (map[string]bool, err
 
 // swap replaces a certificate in the worker.
 func (e *Engine) swap(ctx context.Context, worker int, file string, content []byte) error {
-	answer, err := e.master.worker(ctx, worker, "set ssl cert "+file, string(content))
+	answer, err := e.haproxy.Command(ctx, worker, "set ssl cert "+file, string(content))
 	if err != nil {
 		return fmt.Errorf("set ssl cert: %w", err)
 	}
 	if !strings.Contains(answer, "Transaction created") && !strings.Contains(answer, "Transaction updated") {
 		return fmt.Errorf("haproxy refuses it: %s", strings.Join(strings.Fields(answer), " "))
 	}
-	if answer, err = e.master.worker(ctx, worker, "commit ssl cert "+file, ""); err != nil {
+	if answer, err = e.haproxy.Command(ctx, worker, "commit ssl cert "+file, ""); err != nil {
 		return fmt.Errorf("commit ssl cert: %w", err)
 	}
 	if strings.Contains(answer, "Success!") {
 		return nil
 	}
-	if _, err := e.master.worker(ctx, worker, "abort ssl cert "+file, ""); err != nil {
+	if _, err := e.haproxy.Command(ctx, worker, "abort ssl cert "+file, ""); err != nil {
 		return fmt.Errorf("abort ssl cert: %w", err)
 	}
 	return fmt.Errorf("haproxy refuses it: %s", strings.Join(strings.Fields(answer), " "))
@@ -271,10 +275,10 @@ func (e *Engine) clean(c *installed) {
 	for id := range c.files {
 		used[filepath.Base(certificateFile(e.Dir, id))] = true
 	}
-	entries, _ := os.ReadDir(e.file(certificateDir))
+	entries, _ := os.ReadDir(e.haproxy.File(certificateDir))
 	for _, entry := range entries {
 		if !used[entry.Name()] {
-			_ = os.Remove(filepath.Join(e.file(certificateDir), entry.Name()))
+			_ = os.Remove(filepath.Join(e.haproxy.File(certificateDir), entry.Name()))
 		}
 	}
 }

@@ -6,26 +6,28 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // claim makes sure of the ports of listeners before a reload: it refuses the units whose port another program has, and has
 // none accepted any more that HAProxy cannot listen for again. It reports whether there are any, so that the plan is
 // different. HAProxy does not look when it checks a configuration, and a worker that cannot have one port does not start at
 // all. Runs is the structure that HAProxy runs, if it does.
-func (e *Engine) claim(ctx context.Context, runs string, refused refusals) (bool, error) {
+func (e *Engine) claim(ctx context.Context, runs string, refused plan.Refusals) (bool, error) {
 	ours, different := map[netip.AddrPort]bool{}, false
-	if runs != "" || len(e.hung) > 0 {
-		content, _ := os.ReadFile(e.file(configFile))
-		if !strings.Contains(string(content), "description "+runs) {
+	if runs != "" || e.haproxy.Hung() > 0 {
+		text := e.haproxy.Text()
+		if !strings.Contains(text, "description "+runs) {
 			// An agent has ended during a reload, so that it is not known which ports are HAProxy's own.
 			return false, nil
 		}
-		bound := binds(string(content))
+		bound := binds(text)
 		if runs != "" {
 			lost, err := e.reopen(ctx)
 			if err != nil {
@@ -41,20 +43,20 @@ func (e *Engine) claim(ctx context.Context, runs string, refused refusals) (bool
 			ours[address] = true
 		}
 	}
-	occupied := map[string]error{}
 	for _, u := range e.units {
-		if u.listener == nil {
+		if u.Listener == nil {
 			continue
 		}
-		address := netip.AddrPortFrom(u.listener.Address.Unmap(), u.listener.Port)
+		address := netip.AddrPortFrom(u.Listener.Address.Unmap(), u.Listener.Port)
 		if ours[address] || !address.IsValid() {
 			continue
 		}
 		if err := vacant(ctx, address); errors.Is(err, syscall.EADDRINUSE) {
-			occupied[u.key()] = fmt.Errorf("another program of this machine uses the port: %w", err)
+			refused.Add(u.Key(), fmt.Errorf("another program of this machine uses the port: %w", err))
+			different = true
 		}
 	}
-	return refused.occupied(occupied) || different, nil
+	return different, nil
 }
 
 // reopen has HAProxy listen again for all listeners that it has disabled, and returns the names of those for which it
@@ -62,22 +64,22 @@ func (e *Engine) claim(ctx context.Context, runs string, refused refusals) (bool
 // listeners, or abort. No client reaches a listener that is not wanted meanwhile, because the kernel lets through what
 // Serves returns.
 func (e *Engine) reopen(ctx context.Context) ([]string, error) {
-	p, err := e.running(ctx)
+	p, err := e.haproxy.Running(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := e.stats(ctx, p.current, statFrontends)
+	rows, err := e.haproxy.Frontends(ctx, p.Current)
 	if err != nil {
 		return nil, err
 	}
 	var lost []string
 	for _, row := range rows {
-		if row.get("status") == "OPEN" {
+		if row.Get("status") == "OPEN" {
 			continue
 		}
-		name := row.get("pxname")
-		err := e.do(ctx, p.current, "enable frontend "+name)
-		if _, ok := errors.AsType[*commandError](err); ok {
+		name := row.Get("pxname")
+		err := e.haproxy.Do(ctx, p.Current, "enable frontend "+name)
+		if _, ok := errors.AsType[*process.CommandError](err); ok {
 			lost = append(lost, name)
 		} else if err != nil {
 			return nil, err

@@ -10,7 +10,12 @@ import (
 	"strconv"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
+
+// countersFile has what workers have counted that are gone.
+const countersFile = "counters.json"
 
 // counts are the counters of a frontend.
 type counts struct {
@@ -74,15 +79,15 @@ func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error
 	if err := e.count(ctx); err != nil {
 		return nil, err
 	}
-	counters := make([]cloudv1.ListenerCounter, 0, len(now.plan.frontends))
-	for i := range now.plan.frontends {
-		f := &now.plan.frontends[i]
-		if f.removed {
+	counters := make([]cloudv1.ListenerCounter, 0, len(now.plan.Frontends))
+	for i := range now.plan.Frontends {
+		f := &now.plan.Frontends[i]
+		if f.Removed {
 			continue
 		}
 		c := e.counting.total(f.Name)
 		counters = append(counters, cloudv1.ListenerCounter{
-			LoadBalancerID: f.listener.LoadBalancer, ListenerKey: f.listener.Key, Family: familyOf(f.listener.Address),
+			LoadBalancerID: f.Listener.LoadBalancer, ListenerKey: f.Listener.Key, Family: f.Family(),
 			Accepted: c.Accepted, Refused: c.Refused, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
 		})
 	}
@@ -94,22 +99,22 @@ func (e *Engine) count(ctx context.Context) error {
 	if e.counting.Workers == nil {
 		e.counting = e.readCounting()
 	}
-	p, err := e.running(ctx)
-	if errors.Is(err, errNotRunning) {
-		p, err = &processes{}, nil
+	p, err := e.haproxy.Running(ctx)
+	if errors.Is(err, process.ErrNotRunning) {
+		p, err = &process.Workers{}, nil
 	}
 	if err != nil {
 		return err
 	}
 	before := counting{maps.Clone(e.counting.Ended), maps.Clone(e.counting.Workers)}
 	alive := map[int]bool{}
-	for _, worker := range append(p.old, p.current) {
+	for _, worker := range append(p.Old, p.Current) {
 		if worker == 0 {
 			continue
 		}
-		rows, err := e.stats(ctx, worker, statFrontends)
+		rows, err := e.haproxy.Frontends(ctx, worker)
 		if err != nil {
-			if worker == p.current {
+			if worker == p.Current {
 				return err
 			}
 			// It has just ended.
@@ -118,7 +123,7 @@ func (e *Engine) count(ctx context.Context) error {
 		alive[worker] = true
 		seen := make(map[string]counts, len(rows))
 		for _, row := range rows {
-			seen[row.get("pxname")] = countsOf(row)
+			seen[row.Get("pxname")] = countsOf(row)
 		}
 		e.counting.see(worker, seen)
 	}
@@ -135,7 +140,7 @@ func (e *Engine) count(ctx context.Context) error {
 	}
 	content, err := json.Marshal(e.counting)
 	if err == nil {
-		err = e.write(countersFile, content)
+		err = e.haproxy.Write(countersFile, content)
 	}
 	if err != nil {
 		// The counters themselves are right, unless the agent restarts now.
@@ -146,7 +151,7 @@ func (e *Engine) count(ctx context.Context) error {
 
 func (e *Engine) readCounting() counting {
 	c := counting{Ended: map[string]counts{}, Workers: map[int]map[string]counts{}}
-	content, err := os.ReadFile(e.file(countersFile))
+	content, err := os.ReadFile(e.haproxy.File(countersFile))
 	if err != nil {
 		return c
 	}
@@ -157,15 +162,15 @@ func (e *Engine) readCounting() counting {
 	return read
 }
 
-func countsOf(row stat) counts {
+func countsOf(row process.Row) counts {
 	n := func(column string) uint64 {
-		v, _ := strconv.ParseUint(row.get(column), 10, 64)
+		v, _ := strconv.ParseUint(row.Get(column), 10, 64)
 		return v
 	}
 	c := counts{
 		Accepted: n("stot"), Refused: n("dcon") + n("dses"), BytesIn: n("bin"), BytesOut: n("bout"),
 	}
-	if row.get("mode") == kindHTTP {
+	if row.Get("mode") == plan.ModeHTTP {
 		refused := n("dreq")
 		c.Accepted, c.Refused = n("req_tot")-min(refused, n("req_tot")), c.Refused+refused
 	}

@@ -3,6 +3,9 @@
 // HAProxy is a process of its own, which outlives the agent. It is recognized by the socket of its master process, and
 // what it runs by a description in its configuration. Servers are changed on that socket; everything else by a reload,
 // at which the old worker hands its sockets to the new one and goes on with its connections.
+//
+// Package plan says what HAProxy has to do, and package process runs it. The engines of this package decide what becomes
+// of a plan that HAProxy refuses in part, when it may reload, and what is changed without a reload.
 package haproxy
 
 import (
@@ -14,7 +17,6 @@ import (
 	"maps"
 	"os"
 	"os/user"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // Certificates has the certificates of https listeners, as PEM.
@@ -51,18 +55,11 @@ type Options struct {
 type Engine struct {
 	Options
 
-	master master
-	// account is that of the workers.
-	account account
+	haproxy *process.HAProxy
+	// user and group are those of the workers, by their numbers; empty for those of the agent.
+	user, group string
 	// shown is what HAProxy does, for those that ask while it is being changed; nil before the first Apply.
 	shown atomic.Pointer[shown]
-
-	// process guards what is known about the master process.
-	process sync.Mutex
-	// child is the process that this engine has started, until it is known to have ended.
-	child int
-	// pid is the master that has answered last; 0 if none has.
-	pid int
 
 	// counted guards counting.
 	counted  sync.Mutex
@@ -73,10 +70,10 @@ type Engine struct {
 	// files is how many files HAProxy may open; 0 before the first Apply.
 	files int
 	// units are those of the last Apply; nil before it.
-	units []unit
+	units []plan.Unit
 	pools []config.Pool
 	// accepted are the units that HAProxy runs, by key; nil if they are not known.
-	accepted map[string]unit
+	accepted map[string]plan.Unit
 	// refusedCertificates has why HAProxy refuses contents of certificates.
 	refusedCertificates map[[sha256.Size]byte]error
 	// leaving has the servers that no pool has any more, and when their connections end at the latest.
@@ -85,44 +82,30 @@ type Engine struct {
 	left map[int]reloaded
 	// turn is when the first of those that wait for a reload gets it at the latest; zero if nothing waits.
 	turn time.Time
-	// silent is since when HAProxy has not answered; zero if it has.
-	silent time.Time
-	// hung are master processes that were replaced, and since when.
-	hung map[int]time.Time
 }
 
 // shown is what HAProxy does.
 type shown struct {
-	plan  *plan
+	plan  *plan.Plan
 	pools []config.Pool
 	// keys are those of all units that are wanted or run.
 	keys map[string]bool
 }
 
-// account is a user and its group, by their numbers; empty for those of the agent.
-type account struct{ ID, Group string }
-
-// safeDir has the characters that need no quotes anywhere.
-var safeDir = regexp.MustCompile(`^/[A-Za-z0-9/._-]{0,80}$`)
-
 // New returns an engine. Nothing happens until Apply.
 func New(o Options) (*Engine, error) {
-	if !safeDir.MatchString(o.Dir) {
-		return nil, fmt.Errorf("folder %q must be absolute, at most 80 characters long and consist of letters, digits, "+
-			"dots, hyphens and underscores", o.Dir)
+	h, err := process.New(process.Options{Dir: o.Dir, Binary: o.Binary, Clock: o.Clock, Logger: o.Logger})
+	if err != nil {
+		return nil, err
 	}
-	if o.Binary == "" {
-		o.Binary = "haproxy"
-	}
-	e := &Engine{Options: o, leaving: map[place]time.Time{}, left: map[int]reloaded{}, hung: map[int]time.Time{}}
+	e := &Engine{Options: o, haproxy: h, leaving: map[place]time.Time{}, left: map[int]reloaded{}}
 	if o.User != "" {
 		found, err := user.Lookup(o.User)
 		if err != nil {
 			return nil, fmt.Errorf("look up the user of the workers (--haproxy-user): %w", err)
 		}
-		e.account = account{found.Uid, found.Gid}
+		e.user, e.group = found.Uid, found.Gid
 	}
-	e.master = master{socket: e.file(masterSocket)}
 	return e, nil
 }
 
@@ -133,7 +116,7 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Apply(ctx context.Context, c *config.Config) ([]cloudv1.EdgeFault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.units, e.pools = unitsOf(c), c.Pools
+	e.units, e.pools = plan.Units(c), c.Pools
 	faults, err := e.apply(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("apply haproxy's configuration: %w", err)
@@ -162,40 +145,39 @@ func (e *Engine) supervise(ctx context.Context) error {
 	if e.units == nil {
 		return nil
 	}
-	e.bury()
-	p, err := e.running(ctx)
-	if err == nil && p.current != 0 {
-		_, err = e.master.structure(ctx, p.current)
-	}
-	switch {
-	case errors.Is(err, errNotRunning):
-		_, err = e.apply(ctx)
+	p, err := e.haproxy.Supervise(ctx, func(ctx context.Context) error {
+		_, err := e.apply(ctx)
 		return err
-	case err != nil:
-		return errors.Join(err, e.unanswered(ctx))
-	}
-	e.silent = time.Time{}
-	if p.current == 0 || e.accepted == nil {
-		return nil
+	})
+	if err != nil || p == nil || p.Current == 0 || e.accepted == nil {
+		return err
 	}
 	return e.tend(ctx, p)
 }
 
+// Stop ends HAProxy and all its connections.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.units = nil
+	return e.haproxy.Stop(ctx)
+}
+
 func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	e.turn = time.Time{}
-	if err := os.MkdirAll(e.file(certificateDir), 0o700); err != nil {
+	if err := os.MkdirAll(e.haproxy.File(certificateDir), 0o700); err != nil {
 		return nil, err
 	}
 	if e.files == 0 {
-		e.files = openFiles()
+		e.files = process.OpenFiles()
 	}
-	p, err := e.running(ctx)
-	if err != nil && !errors.Is(err, errNotRunning) {
+	p, err := e.haproxy.Running(ctx)
+	if err != nil && !errors.Is(err, process.ErrNotRunning) {
 		return nil, err
 	}
 	runs := ""
-	if p != nil && p.current != 0 {
-		if runs, err = e.master.structure(ctx, p.current); err != nil {
+	if p != nil && p.Current != 0 {
+		if runs, err = e.haproxy.Structure(ctx, p.Current); err != nil {
 			return nil, err
 		}
 	}
@@ -217,44 +199,60 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 		return nil, err
 	}
 	before := e.accepted
-	e.accepted = make(map[string]unit, len(planned.units))
-	for _, u := range planned.units {
-		e.accepted[u.key()] = u
+	e.accepted = make(map[string]plan.Unit, len(planned.Units))
+	for _, u := range planned.Units {
+		e.accepted[u.Key()] = u
 	}
 	e.show(planned)
 	e.clean(certificates)
-	if p, err = e.running(ctx); err != nil {
+	if p, err = e.haproxy.Running(ctx); err != nil {
 		return nil, err
 	}
-	refused, err := e.reconcile(ctx, p.current, planned)
+	refused, err := e.reconcile(ctx, p.Current, planned)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.limit(ctx, p.current, planned); err != nil {
+	if err := e.haproxy.SetLimits(ctx, p.Current, planned.Limits()); err != nil {
 		return nil, err
 	}
-	unchanged, err := e.open(ctx, p.current, planned)
+	unchanged, err := e.open(ctx, p.Current, planned)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.expel(ctx, p, before, planned); err != nil {
 		return nil, err
 	}
-	return slices.Concat(planned.faults, certificates.faults(e.units), refused, unchanged), e.tend(ctx, p)
+	return slices.Concat(planned.Faults, certificates.faults(e.units), refused, unchanged), e.tend(ctx, p)
+}
+
+// current returns what HAProxy was last made to do, and statistics of its worker.
+func (e *Engine) current(
+	ctx context.Context, statistics func(ctx context.Context, worker int) ([]process.Row, error),
+) (*shown, []process.Row, error) {
+	now := e.shown.Load()
+	if now == nil {
+		return nil, nil, errNotApplied
+	}
+	p, err := e.haproxy.Running(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := statistics(ctx, p.Current)
+	return now, rows, err
 }
 
 // show has those that ask see the plan.
-func (e *Engine) show(p *plan) {
+func (e *Engine) show(p *plan.Plan) {
 	keys := make(map[string]bool, len(e.units))
-	for _, u := range slices.Concat(e.units, p.units) {
-		keys[u.key()] = true
+	for _, u := range slices.Concat(e.units, p.Units) {
+		keys[u.Key()] = true
 	}
 	e.shown.Store(&shown{p, e.pools, keys})
 }
 
 // adopt makes HAProxy run with a plan for the units, and returns it. What HAProxy refuses is left out.
-func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits func(string) error) (*plan, error) {
-	waiting, refused := e.waiting(waits), refusals{}
+func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits func(string) error) (*plan.Plan, error) {
+	waiting, refused := e.waiting(waits), plan.Refusals{}
 	var failed error
 	// The wanted form of a unit can be refused, and the accepted one.
 	for range 3 {
@@ -262,23 +260,23 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 		if failed = err; err != nil {
 			break
 		}
-		if r.structure == runs && len(c.reload) == 0 {
+		if r.Structure == runs && len(c.reload) == 0 {
 			return planned, nil
 		}
-		p, err := e.running(ctx)
-		if errors.Is(err, errNotRunning) {
-			err = e.start(ctx, r)
+		p, err := e.haproxy.Running(ctx)
+		if errors.Is(err, process.ErrNotRunning) {
+			err = e.haproxy.Start(ctx, r)
 		} else if err == nil {
 			err = e.reload(ctx, p, r)
 		}
 		if err == nil {
-			if p != nil && p.current != 0 {
-				e.left[p.current] = reloaded{e.Clock.Now(), causes}
+			if p != nil && p.Current != 0 {
+				e.left[p.Current] = reloaded{e.Clock.Now(), causes}
 			}
 			return planned, nil
 		}
 		failed = err
-		if because, ok := errors.AsType[*refusedError](err); !ok || !refused.refuse(planned, because.sections) {
+		if because, ok := errors.AsType[*process.RefusedError](err); !ok || !refused.Refuse(planned, because.Sections) {
 			break
 		}
 	}
@@ -288,34 +286,45 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 	return e.standing(c, failed)
 }
 
+// reload makes HAProxy run another configuration. What its workers have counted is read before: they may end.
+func (e *Engine) reload(ctx context.Context, before *process.Workers, c *process.Configuration) error {
+	if before.Current != 0 {
+		e.counted.Lock()
+		err := e.count(ctx)
+		e.counted.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return e.haproxy.Reload(ctx, before, c)
+}
+
 // shared returns the plan without what HAProxy refuses, and the load balancers for whose sake HAProxy reloads. What waits
 // for a reload shares it, but is no reason for one: nor is what HAProxy refuses.
 func (e *Engine) shared(
-	ctx context.Context, c *installed, runs string, waiting, refused refusals,
-) (*plan, *rendered, []string, error) {
-	for key, w := range waiting {
-		if refused[key] == nil {
-			refused[key] = &refusal{1, w.reason}
-		}
+	ctx context.Context, c *installed, runs string, waiting map[string]error, refused plan.Refusals,
+) (*plan.Plan, *process.Configuration, []string, error) {
+	for key, reason := range waiting {
+		refused.Add(key, reason)
 	}
 	p, r, err := e.checked(ctx, c, runs, refused)
-	if err != nil || r.structure == runs && len(c.reload) == 0 {
+	if err != nil || r.Structure == runs && len(c.reload) == 0 {
 		return p, r, nil, err
 	}
 	causes := e.causes(p, c)
 	if len(waiting) > 0 {
-		maps.DeleteFunc(refused, func(_ string, r *refusal) bool { return isWaiting(r.reason) })
+		refused.Admit()
 		p, r, err = e.checked(ctx, c, runs, refused)
 	}
 	return p, r, causes, err
 }
 
 // standing returns the plan of what HAProxy runs, with the members of now, if it cannot do anything else.
-func (e *Engine) standing(c *installed, reason error) (*plan, error) {
-	refused := refusals{}
+func (e *Engine) standing(c *installed, reason error) (*plan.Plan, error) {
+	refused := plan.Refusals{}
 	for _, u := range e.units {
-		if was, ok := e.accepted[u.key()]; !ok || u.needsReload(was) || c.reload[u.loadBalancer()] {
-			refused[u.key()] = &refusal{1, reason}
+		if was, ok := e.accepted[u.Key()]; !ok || u.NeedsReload(was) || c.reload[u.LoadBalancer()] {
+			refused.Add(u.Key(), reason)
 		}
 	}
 	planned, _, err := e.plans(c, refused, false)
@@ -324,11 +333,11 @@ func (e *Engine) standing(c *installed, reason error) (*plan, error) {
 
 // checked returns the plan without what HAProxy refuses.
 func (e *Engine) checked(
-	ctx context.Context, c *installed, runs string, refused refusals,
-) (*plan, *rendered, error) {
+	ctx context.Context, c *installed, runs string, refused plan.Refusals,
+) (*plan.Plan, *process.Configuration, error) {
 	for first := true; ; first = false {
 		p, r, err := e.plans(c, refused, false)
-		if err != nil || r.structure == runs && len(c.reload) == 0 {
+		if err != nil || r.Structure == runs && len(c.reload) == 0 {
 			return p, r, err
 		}
 		if first {
@@ -340,17 +349,17 @@ func (e *Engine) checked(
 				continue
 			}
 		}
-		if slices.ContainsFunc(p.units, func(u unit) bool { return u.removed }) {
+		if slices.ContainsFunc(p.Units, func(u plan.Unit) bool { return u.Removed }) {
 			// A reload takes them along.
 			if p, r, err = e.plans(c, refused, true); err != nil {
 				return nil, nil, err
 			}
 		}
-		sections, err := e.check(ctx, r)
+		sections, err := e.haproxy.Check(ctx, r)
 		if err != nil || len(sections) == 0 {
 			return p, r, err
 		}
-		if !refused.refuse(p, sections) {
+		if !refused.Refuse(p, sections) {
 			return nil, nil, fmt.Errorf("haproxy refuses a part that belongs to no listener: %v", sections)
 		}
 	}
@@ -362,13 +371,13 @@ const mostRemoved = 8
 // plans returns the plan for the units. Those that are not wanted any more stay in HAProxy's configuration, where they do
 // nothing, because removing them takes a reload. With a reload, only some stay: those of load balancers that have other
 // listeners, which may want them back, for which they would need a reload for their own sake.
-func (e *Engine) plans(c *installed, refused refusals, reload bool) (*plan, *rendered, error) {
+func (e *Engine) plans(c *installed, refused plan.Refusals, reload bool) (*plan.Plan, *process.Configuration, error) {
 	units := slices.Clone(e.units)
 	wanted, serving, removed := map[string]bool{}, map[string]bool{}, map[string]int{}
 	for _, u := range units {
-		wanted[u.key()] = true
-		if u.listener != nil {
-			serving[u.loadBalancer()] = true
+		wanted[u.Key()] = true
+		if u.Listener != nil {
+			serving[u.LoadBalancer()] = true
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.accepted)) {
@@ -376,14 +385,26 @@ func (e *Engine) plans(c *installed, refused refusals, reload bool) (*plan, *ren
 		if wanted[key] {
 			continue
 		}
-		id := u.loadBalancer()
-		if reload && (u.listener == nil || !serving[id] || removed[id] == mostRemoved) {
+		id := u.LoadBalancer()
+		if reload && (u.Listener == nil || !serving[id] || removed[id] == mostRemoved) {
 			continue
 		}
 		removed[id]++
-		units = append(units, u.asRemoved())
+		units = append(units, u.AsRemoved())
 	}
-	p := planOf(units, c.usable, e.accepted, refused, (e.files-spareFiles)/filesPerCheck)
-	r, err := render(p, e.Dir, e.account, connectionsFor(e.files, p))
+	p := plan.Of(units, c.usable, e.accepted, refused, e.files)
+	r, err := e.configuration(p, e.files)
 	return p, r, err
+}
+
+// configuration returns what HAProxy has to run for a plan, with that many open files.
+func (e *Engine) configuration(p *plan.Plan, files int) (*process.Configuration, error) {
+	text, structure, err := p.Render(plan.Settings{
+		StateFile: e.haproxy.File(process.StateFile), LimitsFile: e.haproxy.File(process.LimitsFile),
+		User: e.user, Group: e.group, Files: files,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &process.Configuration{Text: text, Structure: structure, Limits: p.Limits()}, nil
 }

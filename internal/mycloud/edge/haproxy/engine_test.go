@@ -42,7 +42,7 @@ func newEngine(t testing.TB, source Certificates) *Engine {
 			t.Error(err)
 		}
 		if t.Failed() {
-			log, _ := os.ReadFile(e.file(logFile))
+			log, _ := os.ReadFile(e.haproxy.File("haproxy.log"))
 			t.Logf("HAProxy's log:\n%s", log)
 		}
 	})
@@ -82,11 +82,28 @@ func apply(t testing.TB, e *Engine, c *config.Config, faulty ...string) []cloudv
 // worker returns the process id of the worker.
 func worker(t testing.TB, e *Engine) int {
 	t.Helper()
-	p, err := e.master.processes(t.Context())
+	p, err := e.haproxy.Running(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.current
+	return p.Current
+}
+
+// master returns the process id of the master process, or 0 if it does not answer.
+func master(t testing.TB, e *Engine) int {
+	t.Helper()
+	p, err := e.haproxy.Running(t.Context())
+	if err != nil || p.Current == 0 {
+		return 0
+	}
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Current))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(content), "\nPPid:")
+	pid := 0
+	fmt.Sscan(after, &pid)
+	return pid
 }
 
 // freePort returns a port that no program listens on.

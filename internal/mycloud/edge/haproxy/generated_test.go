@@ -98,13 +98,12 @@ func TestGeneratedStates(t *testing.T) {
 		// Now and then, HAProxy or the agent ends.
 		switch h.IntN(10) {
 		case 0:
-			if pid := e.alive(); pid != 0 {
+			if pid := master(t, e); pid != 0 {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				eventually(t, 10*time.Second, "HAProxy ends", func() bool {
-					_, _ = e.running(t.Context())
-					return e.alive() == 0
+					return master(t, e) == 0
 				})
 			}
 		case 1:
@@ -148,7 +147,7 @@ func TestGeneratedStates(t *testing.T) {
 			}
 			connection.Close()
 		}
-		if len(e.hung) > 0 {
+		if e.haproxy.Hung() > 0 {
 			t.Fatalf("seed %d, step %d: HAProxy was replaced", *seed, step)
 		}
 	}

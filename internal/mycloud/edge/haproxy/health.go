@@ -7,6 +7,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // maxDetail is the longest detail that the cloud accepts.
@@ -16,28 +18,28 @@ var errNotApplied = errors.New("no configuration has been applied yet")
 
 // Health returns the states of the members of all pools, those without a health monitor included.
 func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
-	now, rows, err := e.current(ctx, statServers)
+	now, rows, err := e.current(ctx, e.haproxy.Servers)
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[place]stat, len(rows))
+	seen := make(map[place]process.Row, len(rows))
 	for _, row := range rows {
-		seen[place{row.get("pxname"), row.get("svname")}] = row
+		seen[place{row.Get("pxname"), row.Get("svname")}] = row
 	}
-	return healthOf(now.pools, now.plan.backends, seen), nil
+	return healthOf(now.pools, now.plan.Backends, seen), nil
 }
 
-func healthOf(pools []config.Pool, backends []backend, rows map[place]stat) []cloudv1.MemberHealth {
+func healthOf(pools []config.Pool, backends []plan.Backend, rows map[place]process.Row) []cloudv1.MemberHealth {
 	servers := map[config.PoolID]map[string]place{}
 	for i := range backends {
 		b := &backends[i]
-		if servers[b.pool.ID] != nil {
+		if servers[b.Pool.ID] != nil {
 			// Another kind of listener uses the pool too, and probes the same members.
 			continue
 		}
-		servers[b.pool.ID] = make(map[string]place, len(b.Servers))
+		servers[b.Pool.ID] = make(map[string]place, len(b.Servers))
 		for j := range b.Servers {
-			servers[b.pool.ID][b.Servers[j].member.Key] = place{b.Name, b.Servers[j].Name}
+			servers[b.Pool.ID][b.Servers[j].Member.Key] = place{b.Name, b.Servers[j].Name}
 		}
 	}
 	var health []cloudv1.MemberHealth
@@ -61,11 +63,11 @@ func healthOf(pools []config.Pool, backends []backend, rows map[place]stat) []cl
 }
 
 // stateOf returns the state that HAProxy shows for a server, and why it is offline.
-func stateOf(row stat) (state, detail string) {
-	switch status := row.get("status"); {
+func stateOf(row process.Row) (state, detail string) {
+	switch status := row.Get("status"); {
 	case strings.HasPrefix(status, "DOWN"):
 		return cloudv1.OperatingOffline, reason(row)
-	case row.get("check_status") == "" || strings.HasPrefix(row.get("check_status"), "* ") || row.get("check_status") == "INI":
+	case row.Get("check_status") == "" || strings.HasPrefix(row.Get("check_status"), "* ") || row.Get("check_status") == "INI":
 		return cloudv1.OperatingUnknown, ""
 	case strings.HasPrefix(status, "UP"), strings.HasPrefix(status, "NOLB"), strings.HasPrefix(status, "DRAIN"):
 		return cloudv1.OperatingOnline, ""
@@ -74,14 +76,14 @@ func stateOf(row stat) (state, detail string) {
 }
 
 // reason returns the result of the last check in one line.
-func reason(row stat) string {
+func reason(row process.Row) string {
 	parts := make([]string, 0, 3)
-	for _, part := range []string{strings.TrimPrefix(row.get("check_desc"), "* "), row.get("last_chk")} {
+	for _, part := range []string{strings.TrimPrefix(row.Get("check_desc"), "* "), row.Get("last_chk")} {
 		if part = strings.TrimSpace(part); part != "" {
 			parts = append(parts, part)
 		}
 	}
-	if code := row.get("check_code"); code != "" {
+	if code := row.Get("check_code"); code != "" {
 		parts = append(parts, "status "+code)
 	}
 	text := strings.ToValidUTF8(strings.Join(parts, ": "), "")

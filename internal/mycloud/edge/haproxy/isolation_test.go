@@ -16,6 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
 )
 
 // other returns a listener and its pool of the load balancer lb-2, which must not notice what lb-1 does.
@@ -37,12 +38,12 @@ func serves(t testing.TB, l config.Listener) {
 // counted has the engine run HAProxy by a script that counts checks, and returns how many there were.
 func counted(t testing.TB, e *Engine) func() int {
 	t.Helper()
-	wrapper, list := e.file("counting.sh"), e.file("checks")
+	wrapper, list := e.haproxy.File("counting.sh"), e.haproxy.File("checks")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *' -c '*) echo x >>%s;; esac\nexec %s \"$@\"\n", list, e.Binary)
 	if err := os.WriteFile(wrapper, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e.Binary = wrapper
+	e.haproxy.Binary = wrapper
 	return func() int {
 		content, _ := os.ReadFile(list)
 		return strings.Count(string(content), "x")
@@ -112,7 +113,12 @@ func colliding(t testing.TB, address netip.AddrPort) (string, string) {
 	keys := map[uint32]string{}
 	for i := range 1 << 20 {
 		key := strconv.Itoa(i)
-		id := serverID(serverName(key, address), nil)
+		p := &config.Pool{
+			Algorithm: cloudv1.AlgorithmRoundRobin,
+			Members:   []config.Member{{Key: key, Address: address.Addr(), Port: address.Port()}},
+		}
+		alone := plan.Of([]plan.Unit{{Pool: p}}, nil, nil, nil, 1024)
+		id := alone.Backends[0].Servers[0].ID
 		if keys[id] != "" {
 			return keys[id], key
 		}
@@ -164,7 +170,7 @@ func TestPortIsOccupiedMeanwhile(t *testing.T) {
 	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p, pool("tcp/81", member(t, "a"))}}
 	apply(t, e, c)
 	// With another file, ports are not checked before the reload.
-	if err := e.write(configFile, []byte("global\n    description other\n")); err != nil {
+	if err := e.haproxy.Write("haproxy.cfg", []byte("global\n    description other\n")); err != nil {
 		t.Fatal(err)
 	}
 	occupied, free := listener(t, "http", "tcp/81"), listener(t, "http", "tcp/82")
@@ -192,7 +198,7 @@ func TestPortOfRemovedListenerIsTaken(t *testing.T) {
 				Listeners: []config.Listener{l, stays, removed}, Pools: []config.Pool{p, pool("tcp/81", member(t, "a"))},
 			}
 			apply(t, e, c)
-			master := e.alive()
+			first := master(t, e)
 			c.Listeners = c.Listeners[:2]
 			apply(t, e, c)
 			taken, err := net.Listen("tcp", address(removed))
@@ -207,7 +213,7 @@ func TestPortOfRemovedListenerIsTaken(t *testing.T) {
 			}
 			c.Listeners[1].IdleTimeout = 50 * time.Second
 			apply(t, e, c, faulty...)
-			if e.alive() != master {
+			if master(t, e) != first {
 				t.Error("HAProxy was started again")
 			}
 			serves(t, l)
@@ -294,7 +300,7 @@ func TestWorkersHaveNoPrivileges(t *testing.T) {
 	apply(t, e, c)
 	for round := range 2 {
 		serves(t, l)
-		for _, pid := range []int{e.alive(), worker(t, e)} {
+		for _, pid := range []int{master(t, e), worker(t, e)} {
 			environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			if err != nil || strings.Contains(string(environment), "secret") {
 				t.Errorf("process %d has the token, error %v", pid, err)
@@ -305,7 +311,7 @@ func TestWorkersHaveNoPrivileges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range []string{
-			"Uid:\t" + e.account.ID + "\t" + e.account.ID, "Gid:\t" + e.account.Group + "\t" + e.account.Group,
+			"Uid:\t" + e.user + "\t" + e.user, "Gid:\t" + e.group + "\t" + e.group,
 			"Groups:\t \n", "CapEff:\t0000000000000000",
 		} {
 			if !strings.Contains(string(status), line) {
@@ -355,7 +361,7 @@ func TestHungMasterIsReplaced(t *testing.T) {
 	tcp := listener(t, "tcp", "tcp/81")
 	c := &config.Config{Listeners: []config.Listener{l, tcp}, Pools: []config.Pool{p, pool("tcp/81", echo(t, "a"))}}
 	apply(t, e, c)
-	held, hung := dial(t, tcp, ""), e.alive()
+	held, hung := dial(t, tcp, ""), master(t, e)
 	if !says(held, "x") {
 		t.Fatal("no answer")
 	}
@@ -364,7 +370,8 @@ func TestHungMasterIsReplaced(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, "the master is replaced", func() bool {
 		_ = e.supervise(t.Context())
-		return e.alive() != hung && e.alive() != 0
+		now := master(t, e)
+		return now != hung && now != 0
 	})
 	c.Listeners[0].IdleTimeout = 50 * time.Second
 	apply(t, e, c)
@@ -375,7 +382,7 @@ func TestHungMasterIsReplaced(t *testing.T) {
 	held.Close()
 	eventually(t, 20*time.Second, "the hung master is gone", func() bool {
 		_ = e.supervise(t.Context())
-		return len(e.hung) == 0
+		return e.haproxy.Hung() == 0
 	})
 	if err := syscall.Kill(hung, 0); err == nil {
 		t.Errorf("process %d is still there", hung)
@@ -392,7 +399,7 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, "the worker is replaced", func() bool {
-		return e.supervise(t.Context()) == nil && len(e.hung) == 0
+		return e.supervise(t.Context()) == nil && e.haproxy.Hung() == 0
 	})
 	for range 10 {
 		serves(t, l)

@@ -10,9 +10,9 @@ const mostCommands = 500
 func (e *Engine) tooMany() map[string]bool {
 	commands, found := map[string]int{}, map[string]bool{}
 	for _, u := range e.units {
-		if was, ok := e.accepted[u.key()]; ok {
-			id := u.loadBalancer()
-			if commands[id] += changed(was.pool.Members, u.pool.Members); commands[id] > mostCommands {
+		if was, ok := e.accepted[u.Key()]; ok {
+			id := u.LoadBalancer()
+			if commands[id] += changed(was.Pool.Members, u.Pool.Members); commands[id] > mostCommands {
 				found[id] = true
 			}
 		}

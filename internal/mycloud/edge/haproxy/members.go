@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // place is a server of a backend.
@@ -25,32 +27,25 @@ type present struct {
 	disabled bool
 }
 
-// commandError is returned for a command that HAProxy does not follow, although it answers.
-type commandError struct{ command, answer string }
-
-func (r *commandError) Error() string {
-	return fmt.Sprintf("%s: haproxy answers %.200q", r.command, r.answer)
-}
-
 // reconcile makes the servers of the worker those of the plan, and returns what HAProxy refuses. Servers that are in no
 // pool any more get no new connections, and are removed when they have none or their time to drain is over.
-func (e *Engine) reconcile(ctx context.Context, worker int, p *plan) ([]cloudv1.EdgeFault, error) {
+func (e *Engine) reconcile(ctx context.Context, worker int, p *plan.Plan) ([]cloudv1.EdgeFault, error) {
 	servers, err := e.servers(ctx, worker)
 	if err != nil {
 		return nil, err
 	}
 	var faults []cloudv1.EdgeFault
 	// fault returns errors that do not belong to one member.
-	fault := func(b *backend, err error) error {
-		if _, ok := errors.AsType[*commandError](err); ok {
-			faults = append(faults, b.unit.fault(err))
+	fault := func(b *plan.Backend, err error) error {
+		if _, ok := errors.AsType[*process.CommandError](err); ok {
+			faults = append(faults, b.Unit.Fault(err))
 			return nil
 		}
 		return err
 	}
 	wanted := map[string]map[string]bool{}
-	for i := range p.backends {
-		b := &p.backends[i]
+	for i := range p.Backends {
+		b := &p.Backends[i]
 		wanted[b.Name] = make(map[string]bool, len(b.Servers))
 		has := servers[b.Name]
 		ids := make(map[uint32]bool, len(has))
@@ -76,14 +71,14 @@ func (e *Engine) reconcile(ctx context.Context, worker int, p *plan) ([]cloudv1.
 			if err := fault(b, e.weigh(ctx, worker, at, s, 0)); err != nil {
 				return nil, err
 			}
-			e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
+			e.leaving[at] = e.Clock.Now().Add(b.Pool.Drain)
 		}
 	}
 	return faults, nil
 }
 
 // put adds a server to its backend, or changes its weight.
-func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, servers map[string]present) error {
+func (e *Engine) put(ctx context.Context, worker int, b *plan.Backend, s *plan.Server, servers map[string]present) error {
 	at := place{b.Name, s.Name}
 	has, ok := servers[s.Name]
 	if !ok {
@@ -94,22 +89,22 @@ func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, ser
 		if b.Monitor != nil {
 			command += fmt.Sprintf(";enable health %s", at)
 		}
-		if err := e.do(ctx, worker, command); err != nil {
+		if err := e.haproxy.Do(ctx, worker, command); err != nil {
 			return err
 		}
 	}
 	return e.weigh(ctx, worker, at, has, s.Weight)
 }
 
-func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) error {
+func (e *Engine) add(ctx context.Context, worker int, b *plan.Backend, s *plan.Server) error {
 	at := place{b.Name, s.Name}.String()
 	commands := []string{"add server " + b.Name + "/" + s.Line(), "enable server " + at}
 	if b.Monitor != nil {
 		commands = append(commands, "enable health "+at)
 	}
-	answer, err := e.master.worker(ctx, worker, strings.Join(commands, ";"), "")
+	answer, err := e.haproxy.Command(ctx, worker, strings.Join(commands, ";"), "")
 	if err == nil && answer != "New server registered." {
-		err = &commandError{"add server " + at, answer}
+		err = &process.CommandError{Command: "add server " + at, Answer: answer}
 	}
 	return err
 }
@@ -119,13 +114,13 @@ func (e *Engine) weigh(ctx context.Context, worker int, at place, s present, wei
 	if s.weight == weight {
 		return nil
 	}
-	return e.do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, weight))
+	return e.haproxy.Do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, weight))
 }
 
 // remove removes a server, and ends its connections.
 func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	// Maintenance ends the connections of servers that are checked.
-	answer, err := e.master.worker(ctx, worker,
+	answer, err := e.haproxy.Command(ctx, worker,
 		fmt.Sprintf("set server %[1]s state maint;shutdown sessions server %[1]s;del server %[1]s", at), "")
 	if err != nil {
 		return fmt.Errorf("del server: %w", err)
@@ -137,21 +132,9 @@ func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	return nil
 }
 
-// do sends a command to the worker, which must not answer anything.
-func (e *Engine) do(ctx context.Context, worker int, command string) error {
-	answer, err := e.master.worker(ctx, worker, command, "")
-	if err != nil {
-		return fmt.Errorf("%s: %w", command, err)
-	}
-	if answer != "" {
-		return &commandError{command, answer}
-	}
-	return nil
-}
-
 // servers returns the servers that a worker has, by backend and name.
 func (e *Engine) servers(ctx context.Context, worker int) (map[string]map[string]present, error) {
-	answer, err := e.master.worker(ctx, worker, "show servers state", "")
+	answer, err := e.haproxy.Command(ctx, worker, "show servers state", "")
 	if err != nil {
 		return nil, fmt.Errorf("show servers state: %w", err)
 	}

@@ -66,7 +66,7 @@ func TestMembersChangeWithoutReload(t *testing.T) {
 		t.Error("the connection goes on after the time to drain")
 	}
 	servers, err := e.servers(t.Context(), first)
-	if err != nil || len(servers[e.shown.Load().plan.backends[0].Name]) != 1 {
+	if err != nil || len(servers[e.shown.Load().plan.Backends[0].Name]) != 1 {
 		t.Errorf("servers are %v, error %v", servers, err)
 	}
 
@@ -96,9 +96,9 @@ func TestMembersReturnWhileTheyLeave(t *testing.T) {
 		t.Fatalf("answer is %d", status)
 	}
 	// As if the server could not be deleted yet, because a connection to it is about to end.
-	at := place{e.shown.Load().plan.backends[0].Name, e.shown.Load().plan.backends[0].Servers[0].Name}
+	at := place{e.shown.Load().plan.Backends[0].Name, e.shown.Load().plan.Backends[0].Servers[0].Name}
 	for _, command := range []string{"set server " + at.String() + " weight 0", "set server " + at.String() + " state maint"} {
-		if err := e.do(t.Context(), worker(t, e), command); err != nil {
+		if err := e.haproxy.Do(t.Context(), worker(t, e), command); err != nil {
 			t.Fatal(err)
 		}
 	}

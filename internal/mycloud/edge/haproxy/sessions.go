@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // sessionsPerCommand keeps commands within what HAProxy reads at once.
@@ -15,35 +17,35 @@ const sessionsPerCommand = 100
 
 // expel ends the connections of listeners that are not wanted any more, and those of clients that are no longer in the
 // source ranges, whichever worker has them. Before are the units that HAProxy ran; nil if that is not known.
-func (e *Engine) expel(ctx context.Context, p *processes, before map[string]unit, now *plan) error {
-	listeners := make(map[string]*config.Listener, len(now.frontends))
-	for i := range now.frontends {
-		if f := &now.frontends[i]; !f.removed {
-			listeners[f.Name] = &f.listener
+func (e *Engine) expel(ctx context.Context, p *process.Workers, before map[string]plan.Unit, now *plan.Plan) error {
+	listeners := make(map[string]*config.Listener, len(now.Frontends))
+	for i := range now.Frontends {
+		if f := &now.Frontends[i]; !f.Removed {
+			listeners[f.Name] = &f.Listener
 		}
 	}
 	stays := before != nil
 	for key, u := range before {
-		if u.listener == nil || u.removed {
+		if u.Listener == nil || u.Removed {
 			continue
 		}
 		l := listeners[key]
-		stays = stays && l != nil && slices.Equal(l.Allowed, u.listener.Allowed)
+		stays = stays && l != nil && slices.Equal(l.Allowed, u.Listener.Allowed)
 	}
 	if stays {
 		return nil
 	}
 	unwanted := func(s session) bool { return !s.allowed(listeners[s.frontend]) }
-	for _, worker := range p.old {
+	for _, worker := range p.Old {
 		// It may have just ended.
 		_ = e.end(ctx, worker, unwanted)
 	}
-	return e.end(ctx, p.current, unwanted)
+	return e.end(ctx, p.Current, unwanted)
 }
 
 // end ends sessions of a worker. There are shorter commands for those of a server, which old workers refuse.
 func (e *Engine) end(ctx context.Context, worker int, unwanted func(session) bool) error {
-	answer, err := e.master.worker(ctx, worker, "show sess", "")
+	answer, err := e.haproxy.Command(ctx, worker, "show sess", "")
 	if err != nil {
 		return fmt.Errorf("show sess: %w", err)
 	}
@@ -55,7 +57,7 @@ func (e *Engine) end(ctx context.Context, worker int, unwanted func(session) boo
 	}
 	for some := range slices.Chunk(commands, sessionsPerCommand) {
 		// Sessions that have ended meanwhile are unknown.
-		if _, err := e.master.worker(ctx, worker, strings.Join(some, ";"), ""); err != nil {
+		if _, err := e.haproxy.Command(ctx, worker, strings.Join(some, ";"), ""); err != nil {
 			return fmt.Errorf("shutdown session: %w", err)
 		}
 	}

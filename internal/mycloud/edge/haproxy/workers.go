@@ -12,6 +12,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // Each reload leaves the worker before it until its connections end, an hour at the most. They are as many as there were
@@ -43,16 +45,6 @@ type reloaded struct {
 	loadBalancers []string
 }
 
-// waiting is why a change is not made yet.
-type waiting struct{ detail string }
-
-func (w *waiting) Error() string { return w.detail }
-
-func isWaiting(err error) bool {
-	_, ok := errors.AsType[*waiting](err)
-	return ok
-}
-
 // Turn returns when the first of the changes that wait for a reload gets it, if none of them is made before; zero if nothing
 // waits. Apply has to be called then.
 func (e *Engine) Turn() time.Time {
@@ -61,34 +53,34 @@ func (e *Engine) Turn() time.Time {
 	return e.turn
 }
 
-// waiting returns the units whose changes wait for a reload.
-func (e *Engine) waiting(waits func(loadBalancer string) error) refusals {
-	found := refusals{}
+// waiting returns the units whose changes wait for a reload, by key, and why.
+func (e *Engine) waiting(waits func(loadBalancer string) error) map[string]error {
+	found := map[string]error{}
 	for _, u := range e.units {
-		was, ok := e.accepted[u.key()]
-		if ok && !u.needsReload(was) {
+		was, ok := e.accepted[u.Key()]
+		if ok && !u.NeedsReload(was) {
 			continue
 		}
-		cause := u.loadBalancer()
-		if ok && u.listener != nil && !slices.Equal(u.listener.Allowed, was.listener.Allowed) {
+		cause := u.LoadBalancer()
+		if ok && u.Listener != nil && !slices.Equal(u.Listener.Allowed, was.Listener.Allowed) {
 			// Clients must not get in for longer because their load balancer has changed before.
 			cause = ""
 		}
 		if err := waits(cause); err != nil {
-			found[u.key()] = &refusal{1, err}
+			found[u.Key()] = err
 		}
 	}
 	return found
 }
 
 // waits returns a function that says why a load balancer must not cause a reload.
-func (e *Engine) waits(p *processes) func(loadBalancer string) error {
+func (e *Engine) waits(p *process.Workers) func(loadBalancer string) error {
 	if p == nil || e.accepted == nil {
 		// What HAProxy runs is not known yet.
 		return func(string) error { return nil }
 	}
 	maps.DeleteFunc(e.left, func(worker int, _ reloaded) bool {
-		return worker != p.current && !slices.Contains(p.old, worker)
+		return worker != p.Current && !slices.Contains(p.Old, worker)
 	})
 	number, last, latest := map[string]float64{}, map[string]time.Time{}, time.Time{}
 	later := func(a, b time.Time) time.Time {
@@ -97,7 +89,7 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 		}
 		return b
 	}
-	for _, worker := range p.old {
+	for _, worker := range p.Old {
 		r := e.left[worker]
 		latest = later(latest, r.at)
 		for _, id := range r.loadBalancers {
@@ -105,7 +97,7 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 			last[id] = later(last[id], r.at)
 		}
 	}
-	now, all := e.Clock.Now(), len(p.old)
+	now, all := e.Clock.Now(), len(p.Old)
 	return func(loadBalancer string) error {
 		own := time.Duration(math.Pow(number[loadBalancer], 3) * float64(ownPause))
 		turn := later(last[loadBalancer].Add(own), latest.Add(pauseAfter(all)))
@@ -115,25 +107,26 @@ func (e *Engine) waits(p *processes) func(loadBalancer string) error {
 		if e.turn.IsZero() || turn.Before(e.turn) {
 			e.turn = turn
 		}
-		return &waiting{fmt.Sprintf("waits until %s, or until connections end that have outlasted %d reloads of haproxy",
+		return &plan.WaitingError{Detail: fmt.Sprintf(
+			"waits until %s, or until connections end that have outlasted %d reloads of haproxy",
 			turn.UTC().Format(time.TimeOnly+" MST"), all)}
 	}
 }
 
 // causes returns the load balancers for which HAProxy reloads.
-func (e *Engine) causes(p *plan, c *installed) []string {
+func (e *Engine) causes(p *plan.Plan, c *installed) []string {
 	found := maps.Clone(c.reload)
-	now := make(map[string]bool, len(p.units))
-	for _, u := range p.units {
-		now[u.key()] = true
-		if was, ok := e.accepted[u.key()]; !ok || u.needsReload(was) {
-			found[u.loadBalancer()] = true
+	now := make(map[string]bool, len(p.Units))
+	for _, u := range p.Units {
+		now[u.Key()] = true
+		if was, ok := e.accepted[u.Key()]; !ok || u.NeedsReload(was) {
+			found[u.LoadBalancer()] = true
 		}
 	}
 	// What is not wanted any more goes with any reload, and causes none.
 	for _, u := range e.units {
-		if _, ok := e.accepted[u.key()]; ok && !now[u.key()] {
-			found[u.loadBalancer()] = true
+		if _, ok := e.accepted[u.Key()]; ok && !now[u.Key()] {
+			found[u.LoadBalancer()] = true
 		}
 	}
 	return slices.Collect(maps.Keys(found))
@@ -141,43 +134,43 @@ func (e *Engine) causes(p *plan, c *installed) []string {
 
 // tend ends what must not go on: servers that have left, once they have no connections or their time to drain is over;
 // and in old workers, which probe no members, connections to members that are down.
-func (e *Engine) tend(ctx context.Context, p *processes) error {
-	if len(e.leaving) == 0 && len(p.old) == 0 {
+func (e *Engine) tend(ctx context.Context, p *process.Workers) error {
+	if len(e.leaving) == 0 && len(p.Old) == 0 {
 		return nil
 	}
 	now, shown := e.Clock.Now(), e.shown.Load()
 	drains := map[string]time.Duration{}
 	for i := range shown.pools {
-		drains[backendName(shown.pools[i].ID, "")] = shown.pools[i].Drain
+		drains[plan.Unit{Pool: &shown.pools[i]}.Key()] = shown.pools[i].Drain
 	}
 	wanted := map[place]bool{}
-	for i := range shown.plan.backends {
-		for j := range shown.plan.backends[i].Servers {
-			wanted[place{shown.plan.backends[i].Name, shown.plan.backends[i].Servers[j].Name}] = true
+	for i := range shown.plan.Backends {
+		for j := range shown.plan.Backends[i].Servers {
+			wanted[place{shown.plan.Backends[i].Name, shown.plan.Backends[i].Servers[j].Name}] = true
 		}
 	}
-	rows, err := e.stats(ctx, p.current, statServers)
+	rows, err := e.haproxy.Servers(ctx, p.Current)
 	if err != nil {
 		return err
 	}
 	seen, down := map[place]bool{}, map[place]bool{}
 	var failed []error
 	for _, row := range rows {
-		at := place{row.get("pxname"), row.get("svname")}
-		seen[at], down[at] = true, strings.HasPrefix(row.get("status"), "DOWN")
-		if deadline, ok := e.leaving[at]; ok && (row.get("scur") == "0" || !now.Before(deadline)) {
-			failed = append(failed, e.remove(ctx, p.current, at))
+		at := place{row.Get("pxname"), row.Get("svname")}
+		seen[at], down[at] = true, strings.HasPrefix(row.Get("status"), "DOWN")
+		if deadline, ok := e.leaving[at]; ok && (row.Get("scur") == "0" || !now.Before(deadline)) {
+			failed = append(failed, e.remove(ctx, p.Current, at))
 		}
 	}
-	for _, worker := range p.old {
-		if rows, err = e.stats(ctx, worker, statServers); err != nil {
+	for _, worker := range p.Old {
+		if rows, err = e.haproxy.Servers(ctx, worker); err != nil {
 			// It has just ended.
 			continue
 		}
 		ending := map[place]bool{}
 		for _, row := range rows {
-			at := place{row.get("pxname"), row.get("svname")}
-			if row.get("scur") == "0" {
+			at := place{row.Get("pxname"), row.Get("svname")}
+			if row.Get("scur") == "0" {
 				continue
 			}
 			seen[at] = true
@@ -198,29 +191,29 @@ func (e *Engine) tend(ctx context.Context, p *processes) error {
 
 // open has the worker accept connections for the listeners of the plan, and for no others. It returns those that it
 // cannot change.
-func (e *Engine) open(ctx context.Context, worker int, p *plan) ([]cloudv1.EdgeFault, error) {
-	rows, err := e.stats(ctx, worker, statFrontends)
+func (e *Engine) open(ctx context.Context, worker int, p *plan.Plan) ([]cloudv1.EdgeFault, error) {
+	rows, err := e.haproxy.Frontends(ctx, worker)
 	if err != nil {
 		return nil, err
 	}
 	var faults []cloudv1.EdgeFault
 	status := make(map[string]string, len(rows))
 	for _, row := range rows {
-		status[row.get("pxname")] = row.get("status")
+		status[row.Get("pxname")] = row.Get("status")
 	}
-	for i := range p.frontends {
-		f := &p.frontends[i]
+	for i := range p.Frontends {
+		f := &p.Frontends[i]
 		switch isOpen := status[f.Name] == "OPEN"; {
-		case f.removed && isOpen:
-			err = e.do(ctx, worker, "disable frontend "+f.Name)
-		case !f.removed && !isOpen:
-			err = e.do(ctx, worker, "enable frontend "+f.Name)
+		case f.Removed && isOpen:
+			err = e.haproxy.Do(ctx, worker, "disable frontend "+f.Name)
+		case !f.Removed && !isOpen:
+			err = e.haproxy.Do(ctx, worker, "enable frontend "+f.Name)
 		default:
 			continue
 		}
-		if _, ok := errors.AsType[*commandError](err); ok {
-			u := unit{listener: &f.listener, pool: &config.Pool{ID: f.listener.Pool}}
-			faults = append(faults, u.fault(err))
+		if _, ok := errors.AsType[*process.CommandError](err); ok {
+			u := plan.Unit{Listener: &f.Listener, Pool: &config.Pool{ID: f.Listener.Pool}}
+			faults = append(faults, u.Fault(err))
 		} else if err != nil {
 			return nil, err
 		}

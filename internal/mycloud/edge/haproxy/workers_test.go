@@ -17,12 +17,12 @@ import (
 // no other HAProxy: what they have written to, and the program.
 func memory(t testing.TB, e *Engine) int {
 	t.Helper()
-	p, err := e.master.processes(t.Context())
+	p, err := e.haproxy.Running(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	written, program := 0, 0
-	for _, pid := range append(p.old, p.current, e.alive()) {
+	for _, pid := range append(p.Old, p.Current, master(t, e)) {
 		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -54,11 +54,11 @@ func held(t testing.TB, l config.Listener) net.Conn {
 // workers returns the number of workers.
 func workers(t testing.TB, e *Engine) int {
 	t.Helper()
-	now, err := e.master.processes(t.Context())
+	now, err := e.haproxy.Running(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return 1 + len(now.old)
+	return 1 + len(now.Old)
 }
 
 // later lets time pass since the reloads.

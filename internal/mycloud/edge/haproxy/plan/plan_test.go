@@ -1,4 +1,4 @@
-package haproxy
+package plan
 
 import (
 	"errors"
@@ -19,6 +19,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// enough files are open for everything.
+const enough = 1 << 14
+
+var settings = Settings{StateFile: "/run/edge/servers.state", LimitsFile: "/run/edge/limits.map", Files: enough}
+
 // noCertificates has no certificates, allCertificates has all.
 func noCertificates([]string) ([]string, error) {
 	return nil, errors.New("the certificates are not known")
@@ -27,7 +32,7 @@ func noCertificates([]string) ([]string, error) {
 func allCertificates(ids []string) ([]string, error) {
 	var files []string
 	for _, id := range ids {
-		files = append(files, certificateFile("/run/edge", id))
+		files = append(files, "/run/edge/certs/"+Encode(id)+".pem")
 	}
 	return files, nil
 }
@@ -93,17 +98,19 @@ func fixed() *config.Config {
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	p := planOf(unitsOf(fixed()), allCertificates, nil, nil, 100)
-	if len(p.faults) != 0 {
-		t.Fatalf("faults: %+v", p.faults)
+	p := Of(Units(fixed()), allCertificates, nil, nil, enough)
+	if len(p.Faults) != 0 {
+		t.Fatalf("faults: %+v", p.Faults)
 	}
-	r, err := render(p, "/run/edge", account{"103", "106"}, 8000)
+	s := settings
+	s.User, s.Group = "103", "106"
+	text, _, err := p.Render(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "haproxy.cfg")
 	if *update {
-		if err := os.WriteFile(golden, r.text, 0o600); err != nil {
+		if err := os.WriteFile(golden, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +118,7 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(r.text)); diff != "" {
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
 		t.Errorf("the configuration differs; -update writes it (-want +got):\n%s", diff)
 	}
 }
@@ -121,11 +128,11 @@ func TestServersAndLimitsLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		r, err := render(planOf(unitsOf(c), allCertificates, nil, nil, 100), "/run/edge", account{}, 8000)
+		_, structure, err := Of(Units(c), allCertificates, nil, nil, enough).Render(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.structure
+		return structure
 	}
 	before := structure(func(*config.Config) {})
 	for name, c := range map[string]struct {
@@ -174,23 +181,23 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 	} {
 		conf := fixed()
 		c.change(conf)
-		p := planOf(unitsOf(conf), allCertificates, nil, nil, 100)
-		if len(p.faults) != 1 || p.faults[0].LoadBalancerID != "lb-1" || p.faults[0].ListenerKey != "tcp/80" ||
-			!strings.Contains(p.faults[0].Detail, c.want) {
-			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.faults, c.want)
+		p := Of(Units(conf), allCertificates, nil, nil, enough)
+		if len(p.Faults) != 1 || p.Faults[0].LoadBalancerID != "lb-1" || p.Faults[0].ListenerKey != "tcp/80" ||
+			!strings.Contains(p.Faults[0].Detail, c.want) {
+			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.Faults, c.want)
 		}
 		// A faulty member leaves the listener to the others.
 		want := 2
 		if strings.HasPrefix(name, "member") {
 			want = 3
 		}
-		if len(p.frontends) != want {
-			t.Errorf("%s: %d listeners are left, want %d", name, len(p.frontends), want)
+		if len(p.Frontends) != want {
+			t.Errorf("%s: %d listeners are left, want %d", name, len(p.Frontends), want)
 		}
 	}
-	p := planOf(unitsOf(fixed()), noCertificates, nil, nil, 100)
-	if len(p.faults) != 1 || p.faults[0].ListenerKey != "tcp/443" || len(p.frontends) != 2 {
-		t.Errorf("missing certificate: faults are %+v", p.faults)
+	p := Of(Units(fixed()), noCertificates, nil, nil, enough)
+	if len(p.Faults) != 1 || p.Faults[0].ListenerKey != "tcp/443" || len(p.Frontends) != 2 {
+		t.Errorf("missing certificate: faults are %+v", p.Faults)
 	}
 }
 
@@ -211,13 +218,27 @@ func TestEncode(t *testing.T) {
 	for in, want := range map[string]string{
 		"lb-1": "lb-1", "tcp/80": "tcp_2f80", "a_b": "a_5fb", "..": "_2e.", "a b'\n": "a_20b_27_0a", "": "_e3b0c44298fc1c149afbf4c8996fb924",
 	} {
-		if got := encode(in); got != want {
-			t.Errorf("encode(%q) is %q, want %q", in, got, want)
+		if got := Encode(in); got != want {
+			t.Errorf("Encode(%q) is %q, want %q", in, got, want)
 		}
 	}
-	long := encode(strings.Repeat("x", 255))
-	if len(long) > maxName || long == encode(strings.Repeat("x", 254)) {
+	long := Encode(strings.Repeat("x", 255))
+	if len(long) > maxName || long == Encode(strings.Repeat("x", 254)) {
 		t.Errorf("a long name is encoded as %q", long)
+	}
+}
+
+// However many files HAProxy may open, it accepts some connections, and each has two.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	p := &Plan{Backends: make([]Backend, 27)}
+	for i := range p.Backends {
+		p.Backends[i] = Backend{Monitor: &monitor{}, Servers: make([]Server, 30)}
+	}
+	for _, files := range []int{100, 2000, 1 << 20} {
+		if n := p.connections(files); n < leastConnections || 2*n > max(files, 2*leastConnections) {
+			t.Errorf("%d connections with %d files", n, files)
+		}
 	}
 }
 

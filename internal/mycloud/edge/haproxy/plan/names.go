@@ -1,4 +1,4 @@
-package haproxy
+package plan
 
 import (
 	"crypto/sha256"
@@ -14,9 +14,9 @@ import (
 // maxName is the longest encoded name. HAProxy writes two of them into each line of its state file, which is limited.
 const maxName = 96
 
-// encode returns a name of a string that HAProxy accepts in its configuration and on its socket, and that is safe as a
+// Encode returns a name of a string that HAProxy accepts in its configuration and on its socket, and that is safe as a
 // file name. Different strings have different names.
-func encode(s string) string {
+func Encode(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
@@ -36,19 +36,19 @@ func encode(s string) string {
 // frontendName returns the name of a listener's frontend. Names of frontends and backends are never equal, because
 // those of backends have one more part.
 func frontendName(l *config.Listener) string {
-	return encode(l.LoadBalancer) + ":" + encode(l.Key) + ":" + familyOf(l.Address)
+	return Encode(l.LoadBalancer) + ":" + Encode(l.Key) + ":" + familyOf(l.Address)
 }
 
 // backendName returns the name of the backend of a pool for one kind of listener.
 func backendName(id config.PoolID, kind string) string {
-	return encode(id.LoadBalancer) + ":" + encode(id.Key) + ":" + encode(id.Family) + ":" + kind
+	return Encode(id.LoadBalancer) + ":" + Encode(id.Key) + ":" + Encode(id.Family) + ":" + kind
 }
 
 // serverName returns the name of a member. It contains the address, so that a member that moves is another server: its
 // connections end at the old one, and the new one does not have the old one's health.
 func serverName(key string, address netip.AddrPort) string {
 	sum := sha256.Sum256([]byte(address.String()))
-	return encode(key) + ":" + hex.EncodeToString(sum[:4])
+	return Encode(key) + ":" + hex.EncodeToString(sum[:4])
 }
 
 // serverID returns a number by which all edges put the member at the same place when they hash the client's address. It
@@ -62,6 +62,9 @@ func serverID(name string, taken map[uint32]bool) uint32 {
 		}
 	}
 }
+
+// Family returns the address family of the listener.
+func (f *Frontend) Family() string { return familyOf(f.Listener.Address) }
 
 func familyOf(a netip.Addr) string {
 	if a.Unmap().Is4() {

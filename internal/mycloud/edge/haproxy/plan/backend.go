@@ -1,4 +1,4 @@
-package haproxy
+package plan
 
 import (
 	"cmp"
@@ -44,15 +44,15 @@ var (
 )
 
 // backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without.
-func backendOf(u unit) (*backend, []error, error) {
-	mode, kind, sendProxy := modeOf(u.listener), modeOf(u.listener), ""
-	if u.listener != nil {
-		switch p := u.listener.Protocol; p {
+func backendOf(u Unit) (*Backend, []error, error) {
+	mode, kind, sendProxy := modeOf(u.Listener), modeOf(u.Listener), ""
+	if u.Listener != nil {
+		switch p := u.Listener.Protocol; p {
 		case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
 		default:
 			return nil, nil, fmt.Errorf("protocol %q cannot be proxied", p)
 		}
-		switch version := u.listener.ProxyProtocol; version {
+		switch version := u.Listener.ProxyProtocol; version {
 		case "", cloudv1.ProxyProtocolNone:
 		case cloudv1.ProxyProtocolV1:
 			kind, sendProxy = kind+"-v1", " send-proxy"
@@ -62,21 +62,21 @@ func backendOf(u unit) (*backend, []error, error) {
 			return nil, nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
 		}
 	}
-	b := &backend{
-		unit: u, pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
+	b := &Backend{
+		Unit: u, Pool: *u.Pool, Name: backendName(u.Pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
 		Options: sendProxy,
 	}
-	switch u.pool.Algorithm {
+	switch u.Pool.Algorithm {
 	case cloudv1.AlgorithmSourceIP:
 		b.Hash = true
 	case cloudv1.AlgorithmLeastConnections:
 		b.Least = true
 	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
 	default:
-		return nil, nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
+		return nil, nil, fmt.Errorf("algorithm %q is unknown", u.Pool.Algorithm)
 	}
-	if u.pool.Monitor != nil {
-		m, err := monitorOf(u.pool.Monitor)
+	if u.Pool.Monitor != nil {
+		m, err := monitorOf(u.Pool.Monitor)
 		if err != nil {
 			return nil, nil, fmt.Errorf("health monitor: %w", err)
 		}
@@ -131,24 +131,24 @@ func (m *monitor) options() string {
 }
 
 // addServers adds the members, and returns what is wrong with those that it leaves out.
-func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
+func (b *Backend) addServers(u Unit, sendsProxy bool) (faulty []error) {
 	highest := 1
-	for _, m := range u.pool.Members {
+	for _, m := range u.Pool.Members {
 		highest = max(highest, min(m.Weight, maxWeight))
 	}
 	steps := b.steps(highest)
 	names, ids := map[string]bool{}, map[uint32]bool{}
-	for _, m := range u.pool.Members {
+	for _, m := range u.Pool.Members {
 		port := m.Port
-		if port == 0 && u.listener == nil {
+		if port == 0 && u.Listener == nil {
 			// The member is only checked.
-			port = u.pool.Monitor.Port
+			port = u.Pool.Monitor.Port
 		}
 		if !m.Address.IsValid() || m.Address.Zone() != "" || port == 0 {
 			faulty = append(faulty, fmt.Errorf("member %q has no address and port", m.Key))
 			continue
 		}
-		s := server{member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
+		s := Server{Member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
 		s.Name = serverName(m.Key, s.Address)
 		if names[s.Name] {
 			faulty = append(faulty, fmt.Errorf("member %q is listed twice", m.Key))
@@ -170,14 +170,14 @@ func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
 
 // steps returns the weight that HAProxy gets for a member with the highest weight, if weights are stretched. It changes by
 // powers of two, so that a client whose members come and go moves seldom.
-func (b *backend) steps(highest int) int {
+func (b *Backend) steps(highest int) int {
 	steps := weightSteps
 	if !b.Hash {
 		return steps
 	}
 	for ; steps > 1; steps /= 2 {
 		units := 0
-		for _, m := range b.pool.Members {
+		for _, m := range b.Pool.Members {
 			units += stretched(m.Weight, highest, steps)
 		}
 		if units <= mostUnits {
@@ -189,11 +189,11 @@ func (b *backend) steps(highest int) int {
 
 // weight returns the weight that HAProxy gets for a member. A server of weight 0 keeps its connections and gets no new
 // ones.
-func (b *backend) weight(m config.Member, highest, steps int) int {
+func (b *Backend) weight(m config.Member, highest, steps int) int {
 	if m.Draining || m.Weight <= 0 {
 		return 0
 	}
-	if b.pool.Algorithm == cloudv1.AlgorithmRoundRobin {
+	if b.Pool.Algorithm == cloudv1.AlgorithmRoundRobin {
 		return 1
 	}
 	if b.Hash || highest > weightSteps {

@@ -1,4 +1,4 @@
-package haproxy
+package plan
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
@@ -27,49 +26,49 @@ var configuration = template.Must(template.New("haproxy.cfg").Funcs(template.Fun
 	"join": func(words []string) string { return strings.Join(words, " ") },
 }).Parse(source))
 
-// rendered is a configuration file.
-type rendered struct {
-	text []byte
-	// structure identifies everything but the servers and the limits, which HAProxy can change without a reload.
-	structure string
-	// limits is the file of limits.
-	limits []byte
+// Settings are what a configuration file has besides the plan.
+type Settings struct {
+	// StateFile and LimitsFile are the paths of the files from which a worker that starts has the states of servers and the
+	// limits.
+	StateFile, LimitsFile string
+	// User and Group are those of the workers, by their numbers; empty for those of the agent.
+	User, Group string
+	// Files is how many files HAProxy may open, which limits the connections.
+	Files int
 }
 
-// render writes a plan as HAProxy's configuration file. The process shows the structure as its description, by which
-// its configuration is recognized.
-func render(p *plan, dir string, user account, connections int) (*rendered, error) {
+// Render writes the plan as HAProxy's configuration file. The structure identifies everything but the servers and the
+// limits, which HAProxy can change without a reload. The process shows it as its description, by which its configuration
+// is recognized.
+func (p *Plan) Render(s Settings) (text []byte, structure string, err error) {
 	values := struct {
-		Description, StateFile, LimitsFile string
-		User                               account
-		MaxConnections                     int
-		Frontends                          []frontend
-		Backends                           []backend
-	}{
-		StateFile: filepath.Join(dir, stateFile), LimitsFile: filepath.Join(dir, limitsFile), User: user,
-		Frontends: p.frontends, Backends: slices.Clone(p.backends),
-	}
+		Settings
+
+		Description    string
+		MaxConnections int
+		Frontends      []Frontend
+		Backends       []Backend
+	}{Settings: s, Frontends: p.Frontends, Backends: slices.Clone(p.Backends)}
 	for i := range values.Backends {
 		values.Backends[i].Servers = nil
 	}
 	var b bytes.Buffer
 	if err := configuration.Execute(&b, values); err != nil {
-		return nil, fmt.Errorf("render configuration: %w", err)
+		return nil, "", fmt.Errorf("render configuration: %w", err)
 	}
 	sum := sha256.Sum256(b.Bytes())
-	r := &rendered{structure: hex.EncodeToString(sum[:16])}
 	b.Reset()
 	// Each member that joins or leaves changes how many connections there can be.
-	values.Description, values.Backends, values.MaxConnections = r.structure, p.backends, connections
+	values.Description, values.Backends = hex.EncodeToString(sum[:16]), p.Backends
+	values.MaxConnections = p.connections(s.Files)
 	if err := configuration.Execute(&b, values); err != nil {
-		return nil, fmt.Errorf("render configuration: %w", err)
+		return nil, "", fmt.Errorf("render configuration: %w", err)
 	}
-	r.text, r.limits = b.Bytes(), p.limitsFile()
-	return r, nil
+	return b.Bytes(), values.Description, nil
 }
 
 // Line returns the server in the form that the configuration file and the command "add server" share.
-func (s server) Line() string {
+func (s Server) Line() string {
 	id := ""
 	if s.ID != 0 {
 		id = fmt.Sprintf(" id %d", s.ID)

@@ -1,4 +1,4 @@
-package haproxy
+package plan
 
 import (
 	"net/netip"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
 
 // Whatever the strings are, HAProxy accepts the configuration or they are a fault. None of them leaves its place.
@@ -19,7 +20,10 @@ func FuzzRender(f *testing.F) {
 	if err != nil {
 		f.Skip("haproxy is not installed: tools/edge-packages.sh installs it")
 	}
-	e := engineIn(f, f.TempDir(), binary, nil)
+	h, err := process.New(process.Options{Dir: f.TempDir(), Binary: binary})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, lb, key, member, path, codes string, qps float64, milliseconds int64, weight int) {
 		id := config.PoolID{LoadBalancer: lb, Key: key, Family: "ipv4"}
 		duration := time.Duration(milliseconds) * time.Millisecond
@@ -37,16 +41,18 @@ func FuzzRender(f *testing.F) {
 				},
 			}},
 		}
-		p := planOf(unitsOf(c), noCertificates, nil, nil, 100)
-		r, err := render(p, e.Dir, account{}, 8000)
+		p := Of(Units(c), noCertificates, nil, nil, enough)
+		text, structure, err := p.Render(Settings{
+			StateFile: h.File(process.StateFile), LimitsFile: h.File(process.LimitsFile), Files: enough,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused, err := e.check(t.Context(), r); err != nil || len(refused) > 0 {
-			t.Errorf("%v %v:\n%s", refused, err, r.text)
+		if refused, err := h.Check(t.Context(), &process.Configuration{Text: text, Structure: structure}); err != nil || len(refused) > 0 {
+			t.Errorf("%v %v:\n%s", refused, err, text)
 		}
-		if len(p.faults) == 0 && len(p.frontends) != 1 || len(p.frontends)+len(p.faults) != 1 {
-			t.Errorf("%d listeners and %d faults", len(p.frontends), len(p.faults))
+		if len(p.Faults) == 0 && len(p.Frontends) != 1 || len(p.Frontends)+len(p.Faults) != 1 {
+			t.Errorf("%d listeners and %d faults", len(p.Frontends), len(p.Faults))
 		}
 	})
 }

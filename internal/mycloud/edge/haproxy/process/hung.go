@@ -1,4 +1,4 @@
-package haproxy
+package process
 
 import (
 	"context"
@@ -20,28 +20,50 @@ const (
 	longestSignal = 3 * time.Second
 )
 
+// Supervise returns the workers if HAProxy answers. If there is none, or it has not answered for too long, it has start
+// start one, and returns nil. An error is that of start, or says why HAProxy does not answer. Supervise also ends what is
+// left of those that were replaced, so it has to be called every second or so.
+func (h *HAProxy) Supervise(ctx context.Context, start func(context.Context) error) (*Workers, error) {
+	h.bury()
+	w, err := h.Running(ctx)
+	if err == nil && w.Current != 0 {
+		_, err = h.Structure(ctx, w.Current)
+	}
+	switch {
+	case errors.Is(err, ErrNotRunning):
+		return nil, start(ctx)
+	case err != nil:
+		return nil, errors.Join(err, h.unanswered(ctx, start))
+	}
+	h.silent = time.Time{}
+	return w, nil
+}
+
+// Hung returns how many HAProxys there are that were replaced.
+func (h *HAProxy) Hung() int { return len(h.hung) }
+
 // unanswered replaces a HAProxy that has not answered for too long. Its workers may still work: they go on with their
 // connections, while a new HAProxy accepts those that come.
-func (e *Engine) unanswered(ctx context.Context) error {
-	now := e.Clock.Now()
-	if e.silent.IsZero() {
-		e.silent = now
+func (h *HAProxy) unanswered(ctx context.Context, start func(context.Context) error) error {
+	now := h.Clock.Now()
+	if h.silent.IsZero() {
+		h.silent = now
 	}
-	master := e.alive()
-	if now.Sub(e.silent) < longestSilence || master == 0 || len(e.hung) >= mostHung {
+	master := h.alive()
+	if now.Sub(h.silent) < longestSilence || master == 0 || len(h.hung) >= mostHung {
 		return nil
 	}
-	e.silent = time.Time{}
-	e.Logger.ErrorContext(ctx, "haproxy does not answer and is replaced", "pid", master)
+	h.silent = time.Time{}
+	h.Logger.ErrorContext(ctx, "haproxy does not answer and is replaced", "pid", master)
 	// The new one binds the same socket, beside the old one's.
-	if err := errors.Join(remove(e.file(masterSocket)), remove(e.file(pidFile))); err != nil {
+	if err := errors.Join(remove(h.File(masterSocket)), remove(h.File(pidFile))); err != nil {
 		return err
 	}
-	e.process.Lock()
-	e.pid = 0
-	e.process.Unlock()
-	e.hung[master] = now
-	_, err := e.apply(ctx)
+	h.found.Lock()
+	h.pid = 0
+	h.found.Unlock()
+	h.hung[master] = now
+	err := start(ctx)
 	for _, worker := range children(master) {
 		// It closes its listening sockets, and ends with its last connection.
 		_ = syscall.Kill(worker, syscall.SIGUSR1)
@@ -51,26 +73,26 @@ func (e *Engine) unanswered(ctx context.Context) error {
 
 // bury ends what is left of a HAProxy that was replaced: workers that do not work either, and the master when its
 // workers have ended, which would end with it.
-func (e *Engine) bury() {
-	for master, since := range e.hung {
+func (h *HAProxy) bury() {
+	for master, since := range h.hung {
 		left := 0
 		for _, worker := range children(master) {
-			if e.Clock.Since(since) > longestSignal && pending(worker, syscall.SIGUSR1) {
+			if h.Clock.Since(since) > longestSignal && pending(worker, syscall.SIGUSR1) {
 				_ = syscall.Kill(worker, syscall.SIGKILL)
 			}
 			left++
 		}
 		if left == 0 {
-			e.kill(master)
+			h.kill(master)
 		}
 	}
 }
 
 // kill ends a master that was replaced, and with it its workers.
-func (e *Engine) kill(master int) {
+func (h *HAProxy) kill(master int) {
 	_ = syscall.Kill(master, syscall.SIGKILL)
 	if ended(master) {
-		delete(e.hung, master)
+		delete(h.hung, master)
 	}
 }
 

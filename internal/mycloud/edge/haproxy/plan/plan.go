@@ -1,0 +1,342 @@
+// Package plan says what HAProxy has to do for the listeners and pools of an edge, and writes it as HAProxy's configuration.
+// It does no I/O: the engine finds out what HAProxy can do, and tells the plan what it refuses.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/config"
+)
+
+const (
+	// defaultIdle is the idle timeout of listeners that have none.
+	defaultIdle = time.Minute
+	// connectTimeout limits connecting to a member.
+	connectTimeout = 3 * time.Second
+	// maxCertificates keeps the line of a listener within the number of words that HAProxy accepts.
+	maxCertificates = 25
+	// sourcesPerLine does the same for the source ranges.
+	sourcesPerLine = 32
+	// longest is the longest time that HAProxy can measure, roughly.
+	longest = 480 * time.Hour
+	// maxConnections is the highest limit that can be compared with.
+	maxConnections = 1 << 30
+)
+
+// The modes of frontends and backends. A pool has a backend for each kind of listener that uses it.
+const (
+	modeTCP = "tcp"
+	// ModeHTTP is that of listeners whose requests HAProxy reads.
+	ModeHTTP = "http"
+)
+
+// Plan is what HAProxy has to do, in the terms of its configuration.
+type Plan struct {
+	// Units are those that the rest is for, and backendOf has the names of their backends, by key.
+	Units     []Unit
+	backendOf map[string]string
+	// Frontends and Backends are sorted by their names.
+	Frontends []Frontend
+	Backends  []Backend
+	// Faults say which units are not as they are wanted, and why.
+	Faults []cloudv1.EdgeFault
+}
+
+// Frontend is a listener.
+type Frontend struct {
+	Listener config.Listener
+	// Removed is true if the listener is not wanted any more, so that HAProxy must not accept connections.
+	Removed bool
+
+	Name, Mode, Backend string
+	Bind                netip.AddrPort
+	// Certificates are files.
+	Certificates   []string
+	MaxConnections int
+	Quota          quota
+	Idle           time.Duration
+	// Allowed are source ranges, line by line.
+	Allowed [][]string
+}
+
+// Backend is a pool as listeners of one kind use it.
+type Backend struct {
+	// Unit is one of those that use the backend.
+	Unit Unit
+	Pool config.Pool
+
+	Name, Mode string
+	// Hash distributes by the client's address, Least by the number of connections.
+	Hash, Least   bool
+	Connect, Idle time.Duration
+	Monitor       *monitor
+	Servers       []Server
+	// Options are those that all servers have. A change of them needs a reload.
+	Options string
+}
+
+// monitor is a health check with everything that HAProxy wants to know.
+type monitor struct {
+	HTTP, TLS                   bool
+	Port                        uint16
+	Path, Codes                 string
+	Interval, Transition, Limit time.Duration
+	Rise, Fall                  int
+}
+
+// Server is a member.
+type Server struct {
+	Member config.Member
+
+	Name    string
+	Address netip.AddrPort
+	ID      uint32
+	Weight  int
+	Options string
+}
+
+// Unit is what can fail without the rest: a listener, or a pool that is only checked.
+type Unit struct {
+	// Listener is nil for a pool that is only checked.
+	Listener *config.Listener
+	Pool     *config.Pool
+	// Removed is true for a unit that is not wanted any more, and stays in the configuration until the next reload.
+	Removed bool
+}
+
+// LoadBalancer returns the id of the load balancer that the unit belongs to.
+func (u Unit) LoadBalancer() string { return u.Pool.ID.LoadBalancer }
+
+// Key identifies the unit. It is the name of its frontend; that of a pool is how the names of all of its backends begin.
+func (u Unit) Key() string {
+	if u.Listener != nil {
+		return frontendName(u.Listener)
+	}
+	return backendName(u.Pool.ID, "")
+}
+
+// Fault returns that the unit is not as it is wanted because of an error. It is pending if the error is a WaitingError.
+func (u Unit) Fault(err error) cloudv1.EdgeFault {
+	f := cloudv1.EdgeFault{LoadBalancerID: u.Pool.ID.LoadBalancer}
+	detail := fmt.Sprintf("pool %q of family %s: %v", u.Pool.ID.Key, u.Pool.ID.Family, err)
+	if u.Listener != nil {
+		f.LoadBalancerID, f.ListenerKey = u.Listener.LoadBalancer, u.Listener.Key
+		detail = fmt.Sprintf("listener on %s: %v", netip.AddrPortFrom(u.Listener.Address, u.Listener.Port), err)
+	}
+	f.Detail = detail[:min(len(detail), 1024)]
+	f.Pending = isWaiting(err)
+	return f
+}
+
+// Units returns the listeners of a configuration that HAProxy serves, and the pools that it only checks.
+func Units(c *config.Config) []Unit {
+	// The engine keeps the units, whatever becomes of the configuration.
+	c = &config.Config{Listeners: slices.Clone(c.Listeners), Pools: slices.Clone(c.Pools)}
+	pools := map[config.PoolID]*config.Pool{}
+	for i := range c.Pools {
+		pools[c.Pools[i].ID] = &c.Pools[i]
+	}
+	var units []Unit
+	served := map[config.PoolID]bool{}
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if l.Engine != config.Proxy {
+			continue
+		}
+		pool := pools[l.Pool]
+		if pool == nil {
+			pool = &config.Pool{ID: l.Pool}
+		}
+		served[l.Pool] = true
+		units = append(units, Unit{Listener: l, Pool: pool})
+	}
+	for i := range c.Pools {
+		if p := &c.Pools[i]; !served[p.ID] && p.Monitor != nil {
+			units = append(units, Unit{Pool: p})
+		}
+	}
+	return units
+}
+
+// before returns the unit as it was when HAProxy accepted it, with the members of now.
+func (u Unit) before(accepted Unit) Unit {
+	pool := *accepted.Pool
+	pool.Members = u.Pool.Members
+	return Unit{Listener: accepted.Listener, Pool: &pool}
+}
+
+// AsRemoved returns the unit as one that is not wanted any more, without members.
+func (u Unit) AsRemoved() Unit {
+	pool := *u.Pool
+	pool.Members = nil
+	return Unit{u.Listener, &pool, true}
+}
+
+// NeedsReload reports whether HAProxy has to reload to change a unit into this one: it does not for members and limits.
+func (u Unit) NeedsReload(was Unit) bool {
+	pool, before := *u.Pool, *was.Pool
+	pool.Members, pool.Drain, before.Members, before.Drain = nil, 0, nil, 0
+	if u.Listener == nil || was.Listener == nil {
+		return u.Listener != was.Listener || !reflect.DeepEqual(pool, before)
+	}
+	l := *u.Listener
+	if (l.MaxConnections > 0) == (was.Listener.MaxConnections > 0) {
+		l.MaxConnections = was.Listener.MaxConnections
+	}
+	if quotaOf(l.MaxQPS).Seconds == quotaOf(was.Listener.MaxQPS).Seconds {
+		l.MaxQPS = was.Listener.MaxQPS
+	}
+	return !reflect.DeepEqual(l, *was.Listener) || !reflect.DeepEqual(pool, before)
+}
+
+// Of returns what HAProxy has to do for the units. A unit that it cannot do, or that is refused, becomes a fault, and stays as
+// it was accepted before, if it was. Certificates returns the files of certificates; files is how many files HAProxy may
+// open, which limits the checks. Of sorts the units.
+func Of(
+	units []Unit, certificates func(ids []string) (files []string, err error), accepted map[string]Unit, refused Refusals,
+	files int,
+) *Plan {
+	p := &planner{
+		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates, checks: (files - spareFiles) / filesPerCheck,
+		backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
+	}
+	// Those that are there keep what they have: they come before those that grow, and what was removed comes last.
+	rank := func(u Unit) int {
+		was, ok := accepted[u.Key()]
+		switch {
+		case u.Removed:
+			return 2
+		case !ok, len(u.Pool.Members) > len(was.Pool.Members):
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(units, func(a, b Unit) int { return rank(a) - rank(b) })
+	for _, u := range units {
+		forms := []Unit{u}
+		if old, ok := accepted[u.Key()]; ok {
+			forms = append(forms, u.before(old), old)
+		}
+		var reason error
+		if r := refused[u.Key()]; r != nil {
+			reason, forms = r.reason, forms[min(r.times, len(forms)):]
+		}
+		for _, form := range forms {
+			err := p.add(form)
+			if err == nil {
+				break
+			}
+			if reason == nil {
+				reason = err
+			}
+		}
+		if reason != nil && !u.Removed {
+			p.Faults = append(p.Faults, u.Fault(reason))
+		}
+	}
+	// The order must not depend on which units are removed.
+	slices.SortFunc(p.Frontends, func(a, b Frontend) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Backends, func(a, b Backend) int { return cmp.Compare(a.Name, b.Name) })
+	return &p.Plan
+}
+
+type planner struct {
+	Plan
+	certificates func(ids []string) ([]string, error)
+	// checks is how many health checks are left.
+	checks   int
+	backends map[string]int
+	binds    map[netip.AddrPort]bool
+	// faulty has the members that are faults already, because several listeners use their pool.
+	faulty map[string]bool
+}
+
+func (p *planner) add(u Unit) error {
+	b, faulty, err := backendOf(u)
+	if err != nil {
+		return err
+	}
+	checks := 0
+	if _, ok := p.backends[b.Name]; !ok && b.Monitor != nil {
+		checks = len(b.Servers)
+	}
+	if checks > p.checks {
+		return fmt.Errorf("needs %d health checks, of which %d are left on the edge; the limit of open files of the agent "+
+			"determines how many there are", checks, p.checks)
+	}
+	if u.Listener != nil {
+		f, err := frontendOf(u.Listener, p.certificates)
+		if err == nil && p.binds[f.Bind] {
+			err = fmt.Errorf("a second listener has this address and port")
+		}
+		if err != nil {
+			return err
+		}
+		p.binds[f.Bind] = true
+		f.Backend, f.Removed, b.Idle = b.Name, u.Removed, f.Idle
+		p.Frontends = append(p.Frontends, *f)
+	}
+	p.checks -= checks
+	p.Units = append(p.Units, u)
+	p.backendOf[u.Key()] = b.Name
+	for _, err := range faulty {
+		if key := fmt.Sprintf("%v %v", u.Pool.ID, err); !p.faulty[key] {
+			p.faulty[key] = true
+			p.Faults = append(p.Faults, u.Fault(err))
+		}
+	}
+	if at, ok := p.backends[b.Name]; ok {
+		p.Backends[at].Idle = max(p.Backends[at].Idle, b.Idle)
+		return nil
+	}
+	p.backends[b.Name] = len(p.Backends)
+	p.Backends = append(p.Backends, *b)
+	return nil
+}
+
+func frontendOf(l *config.Listener, certificates func(ids []string) ([]string, error)) (*Frontend, error) {
+	f := &Frontend{
+		Listener: *l, Name: frontendName(l), Mode: modeOf(l), Bind: netip.AddrPortFrom(l.Address.Unmap(), l.Port),
+		MaxConnections: min(max(l.MaxConnections, 0), maxConnections), Quota: quotaOf(l.MaxQPS),
+		Idle: cmp.Or(limited(l.IdleTimeout), defaultIdle),
+	}
+	if !l.Address.IsValid() || l.Address.Zone() != "" || l.Port == 0 {
+		return nil, fmt.Errorf("not an address and port")
+	}
+	if l.Protocol == cloudv1.ProtocolHTTPS {
+		if len(l.Certificates) == 0 || len(l.Certificates) > maxCertificates {
+			return nil, fmt.Errorf("has %d certificates, must have 1 to %d", len(l.Certificates), maxCertificates)
+		}
+		var err error
+		if f.Certificates, err = certificates(l.Certificates); err != nil {
+			return nil, err
+		}
+	}
+	for chunk := range slices.Chunk(l.Allowed, sourcesPerLine) {
+		line := make([]string, 0, len(chunk))
+		for _, prefix := range chunk {
+			if !prefix.IsValid() {
+				return nil, fmt.Errorf("a source range is not valid")
+			}
+			line = append(line, prefix.String())
+		}
+		f.Allowed = append(f.Allowed, line)
+	}
+	return f, nil
+}
+
+func modeOf(l *config.Listener) string {
+	if l != nil && (l.Protocol == cloudv1.ProtocolHTTP || l.Protocol == cloudv1.ProtocolHTTPS) {
+		return ModeHTTP
+	}
+	return modeTCP
+}
+
+// limited returns a time that HAProxy can measure; 0 means that there is none.
+func limited(d time.Duration) time.Duration { return min(max(d, 0), longest) }
