@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
 	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
 )
@@ -108,12 +106,7 @@ func binds(text string) map[string]netip.AddrPort {
 func vacant(ctx context.Context, address netip.AddrPort) error {
 	l, err := (&net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
-		err := c.Control(func(fd uintptr) {
-			// The address may arrive at this machine later.
-			if failed = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1); failed == nil {
-				failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-			}
-		})
+		err := c.Control(func(fd uintptr) { failed = bindAnywhere(int(fd)) })
 		return errors.Join(err, failed)
 	}}).Listen(ctx, "tcp", address.String())
 	if err != nil {

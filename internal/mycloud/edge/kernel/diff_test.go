@@ -5,22 +5,23 @@ package kernel
 import (
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/mycloud/edge/kernel/nft"
 )
 
 // lines returns those that turn one ruleset into another.
-func lines(from, to *ruleset) []string {
-	all := strings.Split(strings.TrimSpace(transaction(from, to).String()), "\n")
+func lines(from, to *nft.Ruleset) []string {
+	script, _ := nft.Script(from, to)
+	all := strings.Split(strings.TrimSpace(script), "\n")
 	// The first line adds the table.
 	return all[1:]
 }
 
 // rendered returns the ruleset of a configuration in which the members with these keys are healthy.
-func rendered(c *config.Config, healthy string) *ruleset {
+func rendered(c *config.Config, healthy string) *nft.Ruleset {
 	r := planner{
 		healthy:   func(_ config.PoolID, key string) bool { return strings.Contains(healthy, key) },
 		reachable: func(netip.Addr, bool) error { return nil }, now: noon, before: newMemory(),
@@ -43,7 +44,7 @@ func TestDiff(t *testing.T) {
 		return c
 	}
 	for name, tt := range map[string]struct {
-		from, to *ruleset
+		from, to *nft.Ruleset
 		// want counts the lines by their first two words.
 		want map[string]int
 		// never is in no line.
@@ -64,7 +65,7 @@ func TestDiff(t *testing.T) {
 		},
 		"a limit changes": {
 			from: rendered(world(), "ab"),
-			to: func() *ruleset {
+			to: func() *nft.Ruleset {
 				c := world()
 				c.Listeners[0].MaxQPS = 5
 				return rendered(c, "ab")
@@ -93,18 +94,19 @@ func TestDiff(t *testing.T) {
 
 func TestDiffWritesUnknownAgain(t *testing.T) {
 	to := rendered(world(), "ab")
-	names := map[string][]string{
-		"chain": append(slices.Collect(maps.Keys(to.chains)), "direct/lb-2/tcp/80/ipv4"), "counter": slices.Collect(maps.Keys(to.counters)),
+	names := nft.NewRuleset()
+	names.Chains["direct/lb-2/tcp/80/ipv4"] = &nft.Chain{}
+	for name := range to.Chains {
+		names.Chains[name] = &nft.Chain{}
 	}
-	for name, t := range to.tables {
-		kind := "map"
-		if t.set {
-			kind = "set"
-		}
-		names[kind] = append(names[kind], name)
+	for name, m := range to.Maps {
+		names.Maps[name] = &nft.Map{Set: m.Set}
 	}
-	names["map"] = append(names["map"], slices.Collect(maps.Keys(to.flows))...)
-	text := strings.Join(lines(found(names), to), "\n")
+	for name, f := range to.Flows {
+		names.Flows[name] = nft.Flows{Set: f.Set}
+	}
+	names.Counters = to.Counters
+	text := strings.Join(lines(names, to), "\n")
 	for _, want := range []string{
 		"flush chain inet mycloud-edge hook/raw\n", "flush chain inet mycloud-edge direct/lb-1/tcp/80/ipv4\n",
 		"flush map inet mycloud-edge listeners4\n", "flush set inet mycloud-edge addresses4\n",

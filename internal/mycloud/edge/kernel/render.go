@@ -12,6 +12,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/kernel/nft"
 )
 
 // newConnection matches the first packet of a TCP connection.
@@ -23,17 +24,17 @@ type renderer struct {
 	connections int
 	router      bool
 	// places are the tables by content, and used those of the last ruleset.
-	places map[string]*table
+	places map[string]*nft.Map
 }
 
 // render returns the ruleset that does what the services say.
-func (r *renderer) render(services []*service, addresses []netip.Addr) *ruleset {
-	rs := newRuleset()
-	rs.static(r.flows, r.connections, r.router)
+func (r *renderer) render(services []*service, addresses []netip.Addr) *nft.Ruleset {
+	rs := nft.NewRuleset()
+	static(rs, r.flows, r.connections, r.router)
 	for _, a := range addresses {
-		rs.tables["addresses"+suffixOf(a)].elements[a.String()] = ""
+		rs.Maps["addresses"+suffixOf(a)].Elements[a.String()] = ""
 	}
-	used := make(map[string]*table, len(r.places))
+	used := make(map[string]*nft.Map, len(r.places))
 	for _, s := range services {
 		r.service(rs, s, used)
 	}
@@ -52,31 +53,31 @@ func endpoint(protocol string, at netip.AddrPort) string {
 	return fmt.Sprintf("%s . %s . %d", at.Addr(), protocol, at.Port())
 }
 
-func (r *renderer) service(rs *ruleset, s *service, used map[string]*table) {
+func (r *renderer) service(rs *nft.Ruleset, s *service, used map[string]*nft.Map) {
 	for _, name := range []string{"refused/", "traffic/"} {
-		rs.counters[name+s.id.String()] = true
+		rs.Counters[name+s.id.String()] = true
 	}
 	if s.protocol == cloudv1.ProtocolTCP {
-		rs.counters["accepted/"+s.id.String()] = true
+		rs.Counters["accepted/"+s.id.String()] = true
 	}
 	at := endpoint(s.protocol, s.at)
-	point := func(name, target string) { rs.tables[name+s.suffix()].elements[at] = target }
+	point := func(name, target string) { rs.Maps[name+s.suffix()].Elements[at] = target }
 	point(chooseMap, "jump "+r.choose(rs, s, used))
 	if s.nat {
 		for _, m := range s.open {
-			rs.tables[targetMap+s.suffix()].elements[mark(m.mark)] = fmt.Sprintf("%s . %d", m.target.address, m.target.port)
+			rs.Maps[targetMap+s.suffix()].Elements[mark(m.mark)] = fmt.Sprintf("%s . %d", m.target.address, m.target.port)
 		}
-		rs.chain("guard/"+s.id.String(), s.guard()...)
-		rs.chain("nat/"+s.id.String(), s.translate()...)
+		rs.AddChain("guard/"+s.id.String(), s.guard()...)
+		rs.AddChain("nat/"+s.id.String(), s.translate()...)
 		point(guardMap, "goto guard/"+s.id.String())
 		point(natMap, "goto nat/"+s.id.String())
-		point(rawMap, "goto "+rs.shared("timeout", fmt.Sprintf("ct timeout set %q", s.conntrackTimeout(rs))))
+		point(rawMap, "goto "+rs.Share("timeout", fmt.Sprintf("ct timeout set %q", s.conntrackTimeout(rs))))
 		return
 	}
-	rs.chain("direct/"+s.id.String(), s.direct()...)
+	rs.AddChain("direct/"+s.id.String(), s.direct()...)
 	point(rawMap, "goto direct/"+s.id.String())
-	rs.tables[answerSet+s.suffix()].elements[at] = ""
-	point(knownMap, "jump "+rs.shared("known", s.known()...))
+	rs.Maps[answerSet+s.suffix()].Elements[at] = ""
+	point(knownMap, "jump "+rs.Share("known", s.known()...))
 }
 
 // direct returns the rules for the packets of a listener that are forwarded unchanged.
@@ -150,35 +151,35 @@ func unless(marks []uint32) string {
 }
 
 // choose adds the chain that sets the mark of a new flow, if there is a member for it, and returns its name.
-func (r *renderer) choose(rs *ruleset, s *service, used map[string]*table) string {
+func (r *renderer) choose(rs *nft.Ruleset, s *service, used map[string]*nft.Map) string {
 	if len(s.open) == 0 {
-		return rs.shared("choose")
+		return rs.Share("choose")
 	}
 	source := s.ip() + " saddr"
 	if !s.sticky {
 		source += " . th sport"
 	}
 	table := r.table(rs, s.open, used)
-	return rs.shared("choose", fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
+	return rs.Share("choose", fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
 }
 
 // table adds the table of places of the members, and returns its name.
-func (r *renderer) table(rs *ruleset, open []share, used map[string]*table) string {
+func (r *renderer) table(rs *nft.Ruleset, open []share, used map[string]*nft.Map) string {
 	var content strings.Builder
 	for _, m := range open {
 		fmt.Fprintf(&content, "%s %d %d\n", m.target, m.mark, m.weight)
 	}
-	name := "places/" + digest(content.String())
+	name := "places/" + nft.Digest(content.String())
 	t := cmp.Or(used[name], r.places[name])
 	if t == nil {
-		t = &table{
-			typeof: fmt.Sprintf("numgen inc mod %d : meta mark", places), elements: make(map[string]string, places),
+		t = &nft.Map{
+			TypeOf: fmt.Sprintf("numgen inc mod %d : meta mark", places), Elements: make(map[string]string, places),
 		}
 		for place, m := range rendezvous(open) {
-			t.elements[strconv.Itoa(place)] = mark(m)
+			t.Elements[strconv.Itoa(place)] = mark(m)
 		}
 	}
-	used[name], rs.tables[name] = t, t
+	used[name], rs.Maps[name] = t, t
 	return name
 }
 
@@ -241,14 +242,14 @@ func (s *service) count(isNew string) []string {
 }
 
 // conntrackTimeout adds the timeout of the service's flows in conntrack, and returns its name.
-func (s *service) conntrackTimeout(rs *ruleset) string {
+func (s *service) conntrackTimeout(rs *nft.Ruleset) string {
 	idle := int64(math.Ceil(s.idleTimeout().Seconds()))
-	t := timeout{protocol: s.protocol, family: s.ip(), policy: fmt.Sprintf("replied : %d, unreplied : %[1]d", idle)}
+	t := nft.Timeout{Protocol: s.protocol, Family: s.ip(), Policy: fmt.Sprintf("replied : %d, unreplied : %[1]d", idle)}
 	if s.protocol == cloudv1.ProtocolTCP {
-		t.policy = fmt.Sprintf("established : %d", idle)
+		t.Policy = fmt.Sprintf("established : %d", idle)
 	}
 	name := fmt.Sprintf("%s-%d", s.maps(), idle)
-	rs.timeouts[name] = t
+	rs.Timeouts[name] = t
 	return name
 }
 

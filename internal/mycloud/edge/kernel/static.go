@@ -7,6 +7,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/kernel/nft"
 )
 
 // hashSeed is the seed of all hashes. It must be the same on all edges, forever.
@@ -39,64 +40,64 @@ const (
 	answerSet = "answers"
 )
 
-// static adds the objects that are always there. Base chains are never changed: hooking one again loses packets.
-func (r *ruleset) static(flows uint64, connections int, router bool) {
-	r.chains["hook/raw"] = &chain{hook: &hook{"filter", "prerouting", -300}, rules: []string{
+// static adds to a ruleset the objects that are always there. Base chains are never changed: hooking one again loses packets.
+func static(r *nft.Ruleset, flows uint64, connections int, router bool) {
+	r.Chains["hook/raw"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "prerouting", Priority: -300}, Rules: []string{
 		"ip daddr . meta l4proto . th dport vmap @listeners4",
 		"ip6 daddr . meta l4proto . th dport vmap @listeners6",
 	}}
 	// When conntrack is full, it drops the new connections of all.
 	share := "ct state new %[1]s daddr @addresses%[2]s add @" + shareSet + "%[2]s { %[1]s daddr ct count over %[3]d } goto refuse"
-	r.chains["hook/guard"] = &chain{hook: &hook{"filter", "prerouting", -110}, rules: []string{
+	r.Chains["hook/guard"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "prerouting", Priority: -110}, Rules: []string{
 		fmt.Sprintf(share, "ip", "4", connections),
 		fmt.Sprintf(share, "ip6", "6", connections),
 		"ip daddr . meta l4proto . th dport vmap @guards4",
 		"ip6 daddr . meta l4proto . th dport vmap @guards6",
 	}}
-	r.chains["hook/nat"] = &chain{hook: &hook{"nat", "prerouting", -100}, rules: []string{
+	r.Chains["hook/nat"] = &nft.Chain{Hook: &nft.Hook{Type: "nat", At: "prerouting", Priority: -100}, Rules: []string{
 		"ip daddr . meta l4proto . th dport vmap @nat4",
 		"ip6 daddr . meta l4proto . th dport vmap @nat6",
 	}}
-	r.chains["hook/masquerade"] = &chain{hook: &hook{"nat", "postrouting", 100}, rules: []string{
+	r.Chains["hook/masquerade"] = &nft.Chain{Hook: &nft.Hook{Type: "nat", At: "postrouting", Priority: 100}, Rules: []string{
 		fmt.Sprintf("ct mark and %#x == %#x masquerade", markMask, markPrefix),
 	}}
 	// Programs of the machine that listen on all addresses must not be reached by those of load balancers. The sockets of
 	// the proxy are transparent, and those of no other program: what it really serves is open, whatever was asked for.
-	r.chains["hook/input"] = &chain{hook: &hook{"filter", "input", 0}, rules: []string{
+	r.Chains["hook/input"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "input", Priority: 0}, Rules: []string{
 		"ip daddr @addresses4 meta l4proto { tcp, udp } socket transparent 0 goto refuse",
 		"ip6 daddr @addresses6 meta l4proto { tcp, udp } socket transparent 0 goto refuse",
 	}}
-	r.chains["hook/forward"] = &chain{hook: &hook{"filter", "forward", 0}, rules: forwarding(router)}
+	r.Chains["hook/forward"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "forward", Priority: 0}, Rules: forwarding(router)}
 	// Where client and node are on one network, the kernel would send the client past the edge.
-	r.chains["hook/output"] = &chain{hook: &hook{"filter", "output", 0}, rules: []string{
+	r.Chains["hook/output"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "output", Priority: 0}, Rules: []string{
 		"icmp type redirect drop",
 		"icmpv6 type nd-redirect drop",
 	}}
-	r.chain("refuse", "meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreachable")
+	r.AddChain("refuse", "meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreachable")
 
 	for suffix, address := range map[string]string{"4": "ipv4_addr", "6": "ipv6_addr"} {
 		endpoint := address + " . inet_proto . inet_service"
 		for _, name := range []string{rawMap, guardMap, natMap, knownMap, chooseMap} {
-			r.tables[name+suffix] = &table{kind: endpoint + " : verdict", elements: map[string]string{}}
+			r.Maps[name+suffix] = &nft.Map{Type: endpoint + " : verdict", Elements: map[string]string{}}
 		}
-		r.tables[targetMap+suffix] = &table{
-			kind: "mark : " + address + " . inet_service", elements: map[string]string{},
+		r.Maps[targetMap+suffix] = &nft.Map{
+			Type: "mark : " + address + " . inet_service", Elements: map[string]string{}, Lasting: true,
 		}
-		r.tables[answerSet+suffix] = &table{kind: endpoint, set: true, elements: map[string]string{}}
-		r.flows[shareSet+suffix] = flowMap{kind: address, set: true, size: maxAddresses}
-		r.tables["addresses"+suffix] = &table{kind: address, set: true, elements: map[string]string{}}
+		r.Maps[answerSet+suffix] = &nft.Map{Type: endpoint, Set: true, Elements: map[string]string{}}
+		r.Flows[shareSet+suffix] = nft.Flows{Type: address, Set: true, Size: maxAddresses}
+		r.Maps["addresses"+suffix] = &nft.Map{Type: address, Set: true, Elements: map[string]string{}}
 	}
 	for _, protocol := range []string{cloudv1.ProtocolTCP, cloudv1.ProtocolUDP} {
-		r.flows["flows/"+protocol+"4"] = flowMap{
-			kind: "ipv4_addr . ipv4_addr . inet_service . inet_service : mark", timeout: tcpIdle, size: flows,
+		r.Flows["flows/"+protocol+"4"] = nft.Flows{
+			Type: "ipv4_addr . ipv4_addr . inet_service . inet_service : mark", Timeout: tcpIdle, Size: flows,
 		}
 		// nft 1.0.6 cannot write keys of more than 16 bytes to a map, so that IPv6 addresses are hashed.
-		r.flows["flows/"+protocol+"6"] = flowMap{
-			typeof: "numgen inc mod 4294967295 . th sport . th dport : meta mark", timeout: tcpIdle, size: flows,
+		r.Flows["flows/"+protocol+"6"] = nft.Flows{
+			TypeOf: "numgen inc mod 4294967295 . th sport . th dport : meta mark", Timeout: tcpIdle, Size: flows,
 		}
 		for _, suffix := range []string{"4", "6"} {
 			name := protocol + suffix
-			r.chain("forget/"+name,
+			r.AddChain("forget/"+name,
 				fmt.Sprintf("delete @flows/%s { %s : meta mark }", name, flowKeys[suffix]), "meta mark set 0")
 		}
 	}

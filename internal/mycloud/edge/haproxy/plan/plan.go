@@ -113,7 +113,7 @@ type Unit struct {
 // LoadBalancer returns the id of the load balancer that the unit belongs to.
 func (u Unit) LoadBalancer() string { return u.Pool.ID.LoadBalancer }
 
-// Key identifies the unit. It is the name of its frontend; that of a pool is how the names of all of its backends begin.
+// Key identifies the unit: by the name of its frontend or, for a pool, the prefix of the names of its backends.
 func (u Unit) Key() string {
 	if u.Listener != nil {
 		return frontendName(u.Listener)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package kernel
+package nft
 
 import (
 	"fmt"
@@ -17,12 +17,12 @@ import (
 // is in the kernel is read by netlink.
 
 func ownTable() *nftables.Table {
-	return &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}
+	return &nftables.Table{Name: TableName, Family: nftables.TableFamilyINet}
 }
 
-// list returns the names of what is in the engine's table, which need not exist, by kind.
-func list() (map[string][]string, error) {
-	names := map[string][]string{}
+// list returns the ruleset of what is in the table, which need not exist. Only the names of the objects are known.
+func list() (*Ruleset, error) {
+	r := NewRuleset()
 	conn, err := nftables.New()
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
@@ -31,16 +31,16 @@ func list() (map[string][]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
 	}
-	if !slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == tableName }) {
-		return names, nil
+	if !slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == TableName }) {
+		return r, nil
 	}
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return nil, fmt.Errorf("list chains: %w", err)
 	}
 	for _, c := range chains {
-		if c.Table.Name == tableName {
-			names["chain"] = append(names["chain"], c.Name)
+		if c.Table.Name == TableName {
+			r.Chains[c.Name] = &Chain{}
 		}
 	}
 	sets, err := conn.GetSets(ownTable())
@@ -48,13 +48,13 @@ func list() (map[string][]string, error) {
 		return nil, fmt.Errorf("list sets: %w", err)
 	}
 	for _, s := range sets {
-		kind := "set"
-		if s.IsMap {
-			kind = "map"
-		}
-		// Anonymous sets are parts of rules.
-		if !s.Anonymous {
-			names[kind] = append(names[kind], s.Name)
+		switch {
+		case s.Anonymous:
+			// It is part of a rule.
+		case s.Dynamic:
+			r.Flows[s.Name] = Flows{Set: !s.IsMap}
+		default:
+			r.Maps[s.Name] = &Map{Set: !s.IsMap}
 		}
 	}
 	counters, err := readCounters()
@@ -62,16 +62,16 @@ func list() (map[string][]string, error) {
 		return nil, err
 	}
 	for name := range counters {
-		names["counter"] = append(names["counter"], name)
+		r.Counters[name] = true
 	}
-	return names, nil
+	return r, nil
 }
 
-// countRules returns how many rules each chain of the engine's table has. The library reads one chain at a time.
+// countRules returns how many rules each chain of the table has. The library reads one chain at a time.
 func countRules() (map[string]int, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET, Version: nl.NFNETLINK_V0})
-	request.AddData(nl.NewRtAttr(unix.NFTA_RULE_TABLE, nl.ZeroTerminated(tableName)))
+	request.AddData(nl.NewRtAttr(unix.NFTA_RULE_TABLE, nl.ZeroTerminated(TableName)))
 	messages, err := request.Execute(unix.NETLINK_NETFILTER, 0)
 	if err != nil {
 		return nil, fmt.Errorf("count rules: %w", err)
@@ -112,7 +112,7 @@ func countElements(name string) (int, error) {
 // has one engine, which locks itself, but a program may have several.
 var decoding sync.Mutex
 
-// readCounters returns the counters of the engine's table, which need not exist.
+// readCounters returns the counters of the table, which need not exist.
 func readCounters() (map[string]*expr.Counter, error) {
 	decoding.Lock()
 	defer decoding.Unlock()
