@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/kube/notice"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/audit"
@@ -23,7 +24,7 @@ import (
 
 // auditOptions holds the flags of quayctl audit.
 type auditOptions struct {
-	cluster
+	flags.Cluster
 	engineFlags
 
 	namespace, output, selector string
@@ -34,7 +35,7 @@ type auditOptions struct {
 // the first have been corrected.
 const mostEvents = 100
 
-var auditOutputs = []string{outputTable, outputJSON, outputSARIF}
+var auditOutputs = []string{flags.Table, flags.JSON, flags.SARIF}
 
 func newAuditCommand() *cobra.Command {
 	o := &auditOptions{}
@@ -58,15 +59,15 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
-	completeWith(cmd, "output", auditOutputs)
+	flags.CompleteWith(cmd, "output", auditOutputs)
 	return cmd
 }
 
 func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
-	o.cluster.addFlags(fs)
+	o.Cluster.AddFlags(fs)
 	fs.StringVarP(&o.namespace, "namespace", "n", "",
 		"`namespace` to check; empty for all namespaces and PersistentVolumes")
-	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
+	fs.StringVarP(&o.output, "output", "o", flags.Table, "output format: "+flags.OrList(auditOutputs))
 	fs.StringVar(&o.selector, "namespace-selector", "",
 		"label `selector` of the namespaces whose Services are checked, as in the webhook configurations; empty for all")
 	fs.BoolVar(&o.events, "events", false,
@@ -74,7 +75,7 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *auditOptions) validate() error {
-	problems := slices.Concat(oneOf("output", o.output, auditOutputs), o.load())
+	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.load())
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}
@@ -90,13 +91,13 @@ func (o *auditOptions) validate() error {
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := audit.Options{
 		Namespace: o.namespace, Catalogs: o.catalogs, Library: o.library, UnknownKeys: o.unknown,
-		Class: o.class, ClassOnly: !o.defaultClass,
+		Class: o.Class.Name, ClassOnly: !o.DefaultClass,
 	}
 	var err error
 	if options.Selector, err = labels.Parse(o.selector); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
-	if options.API, options.Objects, err = o.clients(); err != nil {
+	if options.API, options.Objects, err = o.Clients(); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
 	clean := ""
@@ -122,7 +123,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if err := show(stdout, o.output, found.Results); err != nil {
 		return err
 	}
-	if o.output == outputTable {
+	if o.output == flags.Table {
 		fmt.Fprintln(stderr, report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}}))
 	}
 	if unrecorded != nil {

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/operate"
 	"quaymaster.dev/internal/kube/clusterca"
 	"quaymaster.dev/internal/tool/doctor"
 	"quaymaster.dev/internal/tool/doctor/cloud"
@@ -23,7 +25,7 @@ const podVariable = "KUBERNETES_SERVICE_HOST"
 
 // checks connects to what the flags select, and returns the checks of it.
 func (o *doctorOptions) checks() ([]doctor.Check, error) {
-	rc, err := o.restConfig()
+	rc, err := o.RESTConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +37,7 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	c := &cloud.Checks{
 		Release: r, Reach: cloud.Reach, InstanceID: providerid.Parse, Identity: clusterca.Observe(rc).Identity,
 	}
-	if r.API, r.Objects, err = clientsOf(rc); err != nil {
+	if r.API, r.Objects, err = flags.ClientsOf(rc); err != nil {
 		return nil, err
 	}
 	if os.Getenv(podVariable) != "" {
@@ -44,17 +46,13 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	if o.cloudConfig == "" {
 		return ordered(r, w, c), nil
 	}
-	cfg, client, err := cloudOf(o.cloudConfig, nil)
+	cfg, client, err := flags.Cloud(o.cloudConfig, nil)
 	if err != nil {
 		return nil, err
 	}
 	c.Client = client
 	c.ListOrphans = func(ctx context.Context) ([]string, error) {
-		m := &member{api: r.API, cloud: client, cfg: cfg}
-		if err := m.identify(ctx, c.Identity); err != nil {
-			return nil, err
-		}
-		return describeOrphans(ctx, m)
+		return operate.DescribeOrphans(ctx, r.API, client, cfg, c.Identity)
 	}
 	return ordered(r, w, c), nil
 }

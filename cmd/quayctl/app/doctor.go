@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/tool/doctor"
 )
 
 // doctorOptions holds the flags of quayctl doctor.
 type doctorOptions struct {
-	cluster
+	flags.Cluster
 
 	namespace, releaseNamespace, release, class, cloudConfig, output string
 }
@@ -44,12 +45,12 @@ func newDoctorCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
-	completeWith(cmd, "output", []string{outputText, outputJSON})
+	flags.CompleteWith(cmd, "output", []string{flags.Text, flags.JSON})
 	return cmd
 }
 
 func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
-	o.cluster.addFlags(fs)
+	o.Cluster.AddFlags(fs)
 	fs.StringVarP(&o.namespace, "namespace", "n", "",
 		"`namespace` of the Services and policies to check; empty for all namespaces")
 	fs.StringVar(&o.release, "release", "", "`name` of the Helm release; if empty, it is found")
@@ -58,7 +59,7 @@ func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 		"cloud config `file` for this machine, whose token is also checked; if empty, that of the release is used")
 	fs.StringVar(&o.class, "load-balancer-class", "",
 		"loadBalancerClass of the Services that are created as a dry run; needed if Services without a `class` are not ours")
-	fs.StringVarP(&o.output, "output", "o", outputText, "output format: text or json")
+	fs.StringVarP(&o.output, "output", "o", flags.Text, "output format: text or json")
 }
 
 // validate returns every problem in the flags as one error.
@@ -73,7 +74,7 @@ func (o *doctorOptions) validate() error {
 				fmt.Sprintf("%s must be a DNS label such as %s; got %q", named.flag, named.example, named.value))
 		}
 	}
-	problems = append(problems, oneOf("output", o.output, []string{outputText, outputJSON})...)
+	problems = append(problems, flags.OneOf("output", o.output, []string{flags.Text, flags.JSON})...)
 	if len(problems) > 0 {
 		return command.Usagef("%s", strings.Join(problems, "; "))
 	}
@@ -89,7 +90,7 @@ func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check the installation: %w", err)
 	}
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		err = found.JSON(out)
 	} else {
 		err = found.Text(out, widthOf(out))

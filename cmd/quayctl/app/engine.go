@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
@@ -33,7 +34,7 @@ func (c *catalogFlags) addFlags(cmd *cobra.Command, usage string) {
 		}
 		return pflag.NormalizedName(name)
 	})
-	completeWith(cmd, "catalog", library.BuiltIn().Names())
+	flags.CompleteWith(cmd, "catalog", library.BuiltIn().Names())
 }
 
 // load reads the catalogs and returns every problem of the flags.
@@ -67,7 +68,7 @@ func unknownCatalogs(l *library.Library, names []string) []string {
 // engineFlags are the flags for validation that lint and audit share.
 type engineFlags struct {
 	catalogFlags
-	classFlags
+	flags.Class
 
 	unknownKeys []string
 	// unknown is parsed from unknownKeys by load.
@@ -78,7 +79,7 @@ func (e *engineFlags) addFlags(cmd *cobra.Command) {
 	e.catalogFlags.addFlags(cmd,
 		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
 	selection.AddUnknownKeys(cmd.Flags(), &e.unknownKeys)
-	e.classFlags.addFlags(cmd.Flags())
+	e.Class.AddFlags(cmd.Flags())
 }
 
 // load reads the catalogs and returns every problem of the flags.

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
 )
 
-var explainOutputs = []string{outputText, outputJSON}
+var explainOutputs = []string{flags.Text, flags.JSON}
 
 // explainOptions holds the flags of quayctl explain.
 type explainOptions struct {
@@ -36,7 +37,7 @@ func newExplainCommand() *cobra.Command {
 			"  quayctl explain dlb-unknown-key\n" +
 			"  quayctl explain --catalog=hcloud health check",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			problems := append(oneOf("output", o.output, explainOutputs), o.load()...)
+			problems := append(flags.OneOf("output", o.output, explainOutputs), o.load()...)
 			if len(problems) > 0 {
 				return command.Usagef("%s", strings.Join(problems, "; "))
 			}
@@ -52,8 +53,8 @@ func newExplainCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd, "`names` of the catalogs to search; if empty, all of them")
-	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(explainOutputs))
-	completeWith(cmd, "output", explainOutputs)
+	cmd.Flags().StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(explainOutputs))
+	flags.CompleteWith(cmd, "output", explainOutputs)
 	return cmd
 }
 
@@ -117,7 +118,7 @@ func (o *explainOptions) suggestion(args []string) string {
 }
 
 func (o *explainOptions) finding(w io.Writer, f reference.Finding) error {
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		return report.Encode(w, map[string]any{"findings": []reference.Finding{f}})
 	}
 	_, err := io.WriteString(w, f.Text())
@@ -126,7 +127,7 @@ func (o *explainOptions) finding(w io.Writer, f reference.Finding) error {
 
 // explain prints everything about one key, for each catalog that contains it.
 func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		return o.json(w, entries)
 	}
 	var texts, catalogs []string
@@ -143,7 +144,7 @@ func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
 
 // overview prints one line per key.
 func (o *explainOptions) overview(w io.Writer, entries []reference.Entry) error {
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		return o.json(w, entries)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -161,7 +162,7 @@ func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
 // list prints the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
 	catalogs := reference.Catalogs(o.library, o.catalogs)
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		return report.Encode(w, map[string]any{"catalogs": catalogs})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/tool/export"
@@ -19,7 +20,7 @@ import (
 
 // exportOptions holds the flags of quayctl export.
 type exportOptions struct {
-	classFlags
+	flags.Class
 
 	catalogs []string
 	unsaid   bool
@@ -71,10 +72,10 @@ func newExportCommand() *cobra.Command {
 		if sub.name != "map" {
 			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog},
 				"`names` of the catalogs to export")
-			completeWith(one, "catalog", library.BuiltIn().Names())
+			flags.CompleteWith(one, "catalog", library.BuiltIn().Names())
 		}
 		if sub.name == "vap" || sub.name == "map" {
-			o.classFlags.addFlags(one.Flags())
+			o.Class.AddFlags(one.Flags())
 		}
 		formats = append(formats, one)
 	}
@@ -82,7 +83,7 @@ func newExportCommand() *cobra.Command {
 }
 
 func (o *exportOptions) validating(stdout, stderr io.Writer) error {
-	p, err := export.Validating(o.catalogs, export.Class{Name: o.class, Only: !o.defaultClass})
+	p, err := export.Validating(o.catalogs, export.Class{Name: o.Class.Name, Only: !o.DefaultClass})
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func listUnsaid(w io.Writer, list []export.Unsaid) error {
 }
 
 func (o *exportOptions) mutating(stdout, _ io.Writer) error {
-	p, b := export.Mutating(export.Class{Name: o.class, Only: !o.defaultClass})
+	p, b := export.Mutating(export.Class{Name: o.Class.Name, Only: !o.DefaultClass})
 	return writeYAML(stdout, p, b)
 }
 

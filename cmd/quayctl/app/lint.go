@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -27,7 +28,7 @@ type lintOptions struct {
 }
 
 var (
-	lintOutputs = []string{outputText, outputJSON, outputSARIF, outputGitHub}
+	lintOutputs = []string{flags.Text, flags.JSON, flags.SARIF, flags.GitHub}
 	colours     = []string{"auto", "always", "never"}
 )
 
@@ -55,8 +56,8 @@ func newLintCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
-	completeWith(cmd, "output", lintOutputs)
-	completeWith(cmd, "color", colours)
+	flags.CompleteWith(cmd, "output", lintOutputs)
+	flags.CompleteWith(cmd, "color", colours)
 	return cmd
 }
 
@@ -67,15 +68,15 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input contains no object")
 	fs.StringArrayVar(&o.policies, "policy", nil,
 		"`file` or directory with more policies to validate and apply, and with their Namespaces; can be repeated")
-	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
+	fs.StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
-	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+orList(colours))
+	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+flags.OrList(colours))
 }
 
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate() error {
-	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours),
+	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.colour, colours),
 		o.load())
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
@@ -95,7 +96,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
 	policies, results := linter.Policies(all, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass, Policies: policies, Namespaces: namespaces,
+		Catalogs: o.catalogs, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
 		Library: o.library, UnknownKeys: o.unknown, Placeholders: true,
 	}))
 	for _, r := range results {
@@ -170,12 +171,12 @@ func objects(files []manifest.File) []*manifest.Object {
 
 func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, counts report.Counts) error {
 	var err error
-	if o.output == outputText {
+	if o.output == flags.Text {
 		err = report.Text(stdout, results, o.inColour(stdout), widthOf(stdout))
 	} else {
 		err = show(stdout, o.output, results)
 	}
-	if err == nil && (o.output == outputText || o.output == outputGitHub) {
+	if err == nil && (o.output == flags.Text || o.output == flags.GitHub) {
 		fmt.Fprintln(stderr, fitted(stderr, report.Summary(results, counts)))
 	}
 	return err

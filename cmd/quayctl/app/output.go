@@ -1,66 +1,19 @@
 package app
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/config"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/internal/wrap"
 )
-
-// The output formats.
-const (
-	outputText   = "text"
-	outputTable  = "table"
-	outputJSON   = "json"
-	outputSARIF  = "sarif"
-	outputGitHub = "github"
-)
-
-// classFlags say which Services are ours, as in the cloud config.
-type classFlags struct {
-	class        string
-	defaultClass bool
-}
-
-func (c *classFlags) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.class, "load-balancer-class", config.DefaultLoadBalancerClass, "loadBalancerClass of mycloud's Services")
-	fs.BoolVar(&c.defaultClass, "default-class", true, "Services without a class are mycloud's, too")
-}
-
-// orList joins words as in "a, b or c".
-func orList(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// oneOf returns a problem unless the value of the flag is allowed.
-func oneOf(flag, value string, allowed []string) []string {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return []string{fmt.Sprintf("--%s must be %s; got %q", flag, orList(allowed), value)}
-}
-
-// completeWith adds shell completion for the values of a flag.
-func completeWith(cmd *cobra.Command, flag string, values []string) {
-	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // the flag does not exist
-	}
-}
 
 // tool describes this program for SARIF.
 func tool() report.Tool {
@@ -92,11 +45,11 @@ func verdict(results []report.Result, unreadable bool) error {
 // show writes results in a format that lint and audit share.
 func show(w io.Writer, form string, results []report.Result) error {
 	switch form {
-	case outputJSON:
+	case flags.JSON:
 		return report.JSON(w, results)
-	case outputSARIF:
+	case flags.SARIF:
 		return report.SARIF(w, results, tool())
-	case outputTable:
+	case flags.Table:
 		return report.Table(w, results)
 	}
 	return report.GitHub(w, results)

@@ -11,13 +11,12 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/manual"
+	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/operate"
 )
 
-const (
-	name = "quayctl"
-	// plugin is the command line that runs quayctl as a kubectl plugin, through a link by which kubectl finds it.
-	plugin, link = "kubectl quay", "kubectl-quay"
-)
+// plugin is the command line that runs quayctl as a kubectl plugin, through a link by which kubectl finds it.
+const plugin, link = "kubectl quay", "kubectl-quay"
 
 // Run runs the command and returns its exit code. args[0] is the name by which it was called. An error is printed to
 // stderr as one line.
@@ -28,13 +27,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // NewCommand returns the quayctl command with its subcommands. Help shows the name by which it was called.
 func NewCommand(calledBy string) *cobra.Command {
 	root := command.Root(&cobra.Command{
-		Use:   name,
+		Use:   flags.Program,
 		Short: "Validate load balancer manifests and clusters, and diagnose Quaymaster",
 		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
 			"available as kubectl quay if a link named " + link + " to it is in PATH.",
-	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newPlanCommand(),
-		newResumeCommand(), newTakeoverCommand(), newMigrateCommand(), newOrphansCommand(), newTeardownCommand(),
-		manual.NewCommand(name))
+	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(),
+		manual.NewCommand(flags.Program))
+	root.AddCommand(operate.Commands()...)
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {
@@ -48,7 +47,7 @@ func NewCommand(calledBy string) *cobra.Command {
 // addRemedies makes the errors of every command state what may help.
 func addRemedies(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return withRemedy(run(cmd, args)) }
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return flags.WithRemedy(run(cmd, args)) }
 	}
 	for _, sub := range cmd.Commands() {
 		addRemedies(sub)
@@ -61,8 +60,8 @@ func showExamples(cmd *cobra.Command) {
 	if cmd.Example == "" {
 		cmd.Example = "  " + cmd.CommandPath()
 	}
-	if called != name {
-		cmd.Example = strings.ReplaceAll(cmd.Example, name+" ", called+" ")
+	if called != flags.Program {
+		cmd.Example = strings.ReplaceAll(cmd.Example, flags.Program+" ", called+" ")
 	}
 	for _, sub := range cmd.Commands() {
 		showExamples(sub)

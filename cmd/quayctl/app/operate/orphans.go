@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"context"
@@ -10,8 +10,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/kube/clusterca"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/orphans"
@@ -95,8 +99,14 @@ func (m *member) orphans(ctx context.Context) ([]orphans.Orphan, error) {
 	return found, err
 }
 
-// describeOrphans returns a line about each orphan.
-func describeOrphans(ctx context.Context, m *member) ([]string, error) {
+// DescribeOrphans returns a line about each load balancer of a cluster that no Service uses.
+func DescribeOrphans(
+	ctx context.Context, api kubernetes.Interface, client *cloudapi.Client, cfg config.Config, identity func() (clusterca.Identity, error),
+) ([]string, error) {
+	m := &member{api: api, cloud: client, cfg: cfg}
+	if err := m.identify(ctx, identity); err != nil {
+		return nil, err
+	}
 	found, err := m.orphans(ctx)
 	var lines []string
 	for _, o := range found {

@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/kube/brakes"
 )
 
@@ -30,7 +31,7 @@ const resumeFor = time.Hour
 
 // resumeOptions holds the flags of quayctl resume.
 type resumeOptions struct {
-	cluster
+	flags.Cluster
 
 	namespace, until string
 	duration         time.Duration
@@ -60,7 +61,7 @@ func newResumeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		api, _, err := o.clients()
+		api, _, err := o.Clients()
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func newResumeCommand() *cobra.Command {
 }
 
 func (o *resumeOptions) addFlags(fs *pflag.FlagSet) {
-	o.cluster.addFlags(fs)
+	o.Cluster.AddFlags(fs)
 	fs.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 	fs.DurationVar(&o.duration, "for", resumeFor, "`duration` of the resumption")
 	fs.StringVar(&o.until, "until", "", "`time` in RFC 3339 until which to resume, in place of --for")
@@ -103,7 +104,7 @@ func (o *resumeOptions) validate(args []string, given func(flag string) bool) (t
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as kube-system; got %q", o.namespace))
 	}
 	if len(args) == 1 && !slices.Contains(brakeNames(), args[0]) {
-		problems = append(problems, fmt.Sprintf("the brake must be %s; got %q", orList(brakeNames()), args[0]))
+		problems = append(problems, fmt.Sprintf("the brake must be %s; got %q", flags.OrList(brakeNames()), args[0]))
 	}
 	if len(args) == 0 && (given("for") || given("until")) {
 		problems = append(problems, "--for and --until require a brake")

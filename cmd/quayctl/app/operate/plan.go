@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/plan"
@@ -31,7 +32,7 @@ type planOptions struct {
 	clusterCIDRs  []string
 }
 
-var planOutputs = []string{outputText, outputJSON}
+var planOutputs = []string{flags.Text, flags.JSON}
 
 func newPlanCommand() *cobra.Command {
 	o := &planOptions{}
@@ -55,8 +56,8 @@ func newPlanCommand() *cobra.Command {
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failure(err) })
 	o.addFlags(cmd.Flags())
-	completeWith(cmd, "output", planOutputs)
-	completeWith(cmd, "drift", dlb.Drifts())
+	flags.CompleteWith(cmd, "output", planOutputs)
+	flags.CompleteWith(cmd, "drift", dlb.Drifts())
 	return cmd
 }
 
@@ -72,14 +73,14 @@ func (o *planOptions) addFlags(fs *pflag.FlagSet) {
 	o.clusterInCloud.addFlags(fs)
 	fs.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil,
 		"pod `CIDRs`, as for the controllers; if empty, routes are not planned")
-	fs.StringVar(&o.drift, "drift", string(dlb.DriftRepair), "as for the controllers: "+orList(dlb.Drifts()))
-	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(planOutputs))
+	fs.StringVar(&o.drift, "drift", string(dlb.DriftRepair), "as for the controllers: "+flags.OrList(dlb.Drifts()))
+	fs.StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(planOutputs))
 }
 
 // options returns every problem of the flags as one error.
 func (o *planOptions) options() (plan.Options, error) {
 	options := plan.Options{Namespace: o.namespace, Drift: dlb.Drift(o.drift)}
-	problems := slices.Concat(oneOf("output", o.output, planOutputs), oneOf("drift", o.drift, dlb.Drifts()))
+	problems := slices.Concat(flags.OneOf("output", o.output, planOutputs), flags.OneOf("drift", o.drift, dlb.Drifts()))
 	for _, cidr := range o.clusterCIDRs {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(cidr))
 		if err != nil {
@@ -93,13 +94,13 @@ func (o *planOptions) options() (plan.Options, error) {
 	} else if options.Config, err = config.Load(o.cloudConfig); err != nil {
 		problems = append(problems, "--cloud-config: "+err.Error())
 	}
-	if options.Cluster, err = o.restConfig(); err != nil {
+	if options.Cluster, err = o.RESTConfig(); err != nil {
 		problems = append(problems, err.Error())
 	}
 	if len(problems) > 0 {
 		return options, fmt.Errorf("%s", strings.Join(problems, "; "))
 	}
-	options.Cloud = connect.Cloud(options.Config, name)
+	options.Cloud = connect.Cloud(options.Config, flags.Program)
 	// A watch of the cluster may last longer than one call.
 	options.Cluster.Timeout = 0
 	options.Identity = o.identity(options.Cluster)
@@ -125,7 +126,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *planOptions) print(out io.Writer, made *plan.Plan) error {
-	if o.output == outputJSON {
+	if o.output == flags.JSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")

@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/clusterca"
 	"quaymaster.dev/internal/kube/contact"
@@ -26,13 +27,13 @@ import (
 
 // clusterInCloud holds the flags that select a cluster and its cloud.
 type clusterInCloud struct {
-	cluster
+	flags.Cluster
 
 	cloudConfig, fingerprint, namespace string
 }
 
 func (o *clusterInCloud) addFlags(fs *pflag.FlagSet) {
-	o.cluster.addFlags(fs)
+	o.Cluster.AddFlags(fs)
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` of the cluster (required)")
 	fs.StringVar(&o.fingerprint, "fingerprint", "",
 		"`fingerprint` by which the controllers identify the cluster, as they report it; if empty, that of the certificate "+
@@ -65,10 +66,10 @@ func (o *clusterInCloud) connect(ctx context.Context, m *member, identify func(c
 		return command.Usagef("--cloud-config is required: name the cloud config file of the cluster")
 	}
 	var err error
-	if m.cfg, m.cloud, err = cloudOf(o.cloudConfig, identify); err != nil {
+	if m.cfg, m.cloud, err = flags.Cloud(o.cloudConfig, identify); err != nil {
 		return err
 	}
-	rc, err := o.restConfig()
+	rc, err := o.RESTConfig()
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (o *clusterInCloud) identity(rc *rest.Config) func() (clusterca.Identity, e
 // claim is the content of the record if this cluster is the holder.
 func (m *member) claim() cloudv1.ClusterHolderSpec {
 	return cloudv1.ClusterHolderSpec{
-		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: holder.ClaimedBy(userAgent()),
+		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: holder.ClaimedBy(flags.UserAgent()),
 	}
 }
 

@@ -1,4 +1,4 @@
-package app
+package flags
 
 import (
 	"context"
@@ -24,6 +24,9 @@ import (
 	"quaymaster.dev/internal/version"
 )
 
+// Program is the name of quayctl.
+const Program = "quayctl"
+
 const (
 	// callTimeout limits one call.
 	callTimeout = 10 * time.Second
@@ -31,25 +34,27 @@ const (
 	callsPerSecond, callsAtOnce = 100, 200
 )
 
-// cluster holds the flags that select a cluster, as for kubectl.
-type cluster struct{ kubeconfig, context string }
+// Cluster holds the flags that select a cluster, as for kubectl.
+type Cluster struct{ Kubeconfig, Context string }
 
-func (c *cluster) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.kubeconfig, "kubeconfig", "",
+// AddFlags adds the flags.
+func (c *Cluster) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Kubeconfig, "kubeconfig", "",
 		"kubeconfig `file`; if empty, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount is used")
-	fs.StringVar(&c.context, "context", "", "`name` of the kubeconfig context; empty for the current context")
+	fs.StringVar(&c.Context, "context", "", "`name` of the kubeconfig context; empty for the current context")
 }
 
-// clients creates a typed and a dynamic client for the API server.
-func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
-	cfg, err := c.restConfig()
+// Clients creates a typed and a dynamic client for the API server.
+func (c *Cluster) Clients() (kubernetes.Interface, dynamic.Interface, error) {
+	cfg, err := c.RESTConfig()
 	if err != nil {
 		return nil, nil, err
 	}
-	return clientsOf(cfg)
+	return ClientsOf(cfg)
 }
 
-func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
+// ClientsOf creates the clients for a configuration.
+func ClientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -61,13 +66,13 @@ func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error
 	return api, objects, nil
 }
 
-// cloudOf loads a cloud config and creates the client of its cloud. identify is cloudapi.Options.Identify.
-func cloudOf(file string, identify func(context.Context) error) (config.Config, *cloudapi.Client, error) {
+// Cloud loads a cloud config and creates the client of its cloud. identify is cloudapi.Options.Identify.
+func Cloud(file string, identify func(context.Context) error) (config.Config, *cloudapi.Client, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
 		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)
 	}
-	calls := connect.Cloud(cfg, "quayctl")
+	calls := connect.Cloud(cfg, Program)
 	calls.Timeout, calls.Identify = callTimeout, identify
 	client, err := cloudapi.New(calls)
 	if err != nil {
@@ -76,16 +81,16 @@ func cloudOf(file string, identify func(context.Context) error) (config.Config, 
 	return cfg, client, nil
 }
 
-// restConfig locates the API server as kubectl does.
-func (c *cluster) restConfig() (*rest.Config, error) {
+// RESTConfig locates the API server as kubectl does.
+func (c *Cluster) RESTConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
+	rules.ExplicitPath = c.Kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+		&clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
 		return nil, unusable(rules, err)
 	}
-	cfg.UserAgent = userAgent()
+	cfg.UserAgent = UserAgent()
 	cfg.Timeout = callTimeout
 	cfg.QPS, cfg.Burst = callsPerSecond, callsAtOnce
 	// Warnings are the webhooks' responses to the doctor's dry runs and must not be printed.
@@ -109,8 +114,8 @@ func unusable(rules *clientcmd.ClientConfigLoadingRules, err error) error {
 	return errors.New("no cluster is configured; set --kubeconfig or KUBECONFIG to a kubeconfig with a current context, or use --context")
 }
 
-// withRemedy adds to an error of the API server or of the cloud what may help, if that is known.
-func withRemedy(err error) error {
+// WithRemedy adds to an error of the API server or of the cloud what may help, if that is known.
+func WithRemedy(err error) error {
 	cloud, isCloud := errors.AsType[*cloudapi.Error](err)
 	call, isCall := errors.AsType[*url.Error](err)
 	switch {
@@ -125,4 +130,5 @@ func withRemedy(err error) error {
 	return err
 }
 
-func userAgent() string { return "quayctl/" + version.Version() }
+// UserAgent names this program and its version to servers.
+func UserAgent() string { return Program + "/" + version.Version() }
