@@ -317,9 +317,9 @@ func (w *world) delete(id string) {
 // eventually waits until a condition holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.Fatalf("%s: not within 20 seconds; steps: %q", what, w.machine.taken())
+			w.Fatalf("%s: not within 2 minutes; steps: %q", what, w.machine.taken())
 		}
 	}
 }

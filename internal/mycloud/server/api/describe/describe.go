@@ -23,6 +23,7 @@ func problemMeanings() map[int]string {
 		http.StatusConflict:              "The request contradicts the present state, such as a name that is taken.",
 		http.StatusGone:                  "What the request refers to is gone: the instance, the page or the changes after the revision.",
 		http.StatusPreconditionFailed:    "The object has a different revision or different tags, the sender may no longer write, or it has seen a state that this cloud does not have.",
+		http.StatusRequestTimeout:        "The body did not arrive in time.",
 		http.StatusRequestEntityTooLarge: "The body is too large.",
 		http.StatusUnsupportedMediaType:  "The content type of the body is not supported.",
 		http.StatusUnprocessableEntity:   "The request is invalid. The problem names all invalid fields.",
@@ -87,7 +88,7 @@ const bodyMax = 8 << 20
 // Body documents the problems of a body and limits its size.
 func Body(op *huma.Operation) {
 	op.MaxBodyBytes = bodyMax
-	Refuses(http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)(op)
+	Refuses(http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)(op)
 }
 
 // Failures documents the problems that every operation can respond with.

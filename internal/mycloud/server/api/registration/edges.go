@@ -98,6 +98,8 @@ func (a *Edges) Register() {
 		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
 			op.MaxBodyBytes, op.SkipValidateBody = heartbeatMax, true
+			// The largest body must also arrive over 10 Mbit/s.
+			op.BodyReadTimeout = 30 * time.Second
 		})
 	operation.Write(a.read.API, operation.New("patch-edge", tag, "Begins or ends a drain"),
 		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, describe.TakesMergePatch[cloudv1.EdgePatch](a.read.API),
