@@ -135,10 +135,7 @@ func (b *Bound) Len() int {
 
 // Observe is to be ConnState of the http.Server.
 func (b *Bound) Observe(conn net.Conn, state http.ConnState) {
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	if one, ok := conn.(*bounded); ok {
+	if one := boundedOf(conn); one != nil {
 		b.mu.Lock()
 		one.state, one.since = state, time.Now()
 		b.mu.Unlock()
@@ -149,12 +146,21 @@ type connectionKey struct{}
 
 // Context is to be ConnContext of the http.Server if its handler calls Trust.
 func (b *Bound) Context(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, conn)
+	return context.WithValue(ctx, connectionKey{}, boundedOf(conn))
+}
+
+// boundedOf returns the connection that a Bound has accepted; nil for any other.
+func boundedOf(conn net.Conn) *bounded {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	one, _ := conn.(*bounded)
+	return one
 }
 
 // Trust marks the connection of a request that was authenticated. ctx is that of the request.
 func Trust(ctx context.Context) {
-	if one, ok := ctx.Value(connectionKey{}).(*bounded); ok {
+	if one, ok := ctx.Value(connectionKey{}).(*bounded); ok && one != nil {
 		one.by.mu.Lock()
 		one.trusted = true
 		one.by.mu.Unlock()

@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"testing"
@@ -39,7 +40,10 @@ func TestLoser(t *testing.T) {
 		var all []*bounded
 		for i, state := range test.states {
 			all = append(all, accepted(b, state, test.ages[i]))
-			if i >= test.trusted {
+			// Connections are trusted whether they are encrypted or not.
+			if i == test.trusted {
+				Trust(b.Context(t.Context(), tls.Server(all[i], nil)))
+			} else if i > test.trusted {
 				Trust(b.Context(t.Context(), all[i]))
 			}
 		}

@@ -132,7 +132,7 @@ address_pools: [{scheme: public, cidr: %s}, {scheme: public, cidr: "%s"}]
 `, edgenet.Pool4, edgenet.Pool6)
 	file := filepath.Join(w.dir, "inventory.yaml")
 	w.must(os.WriteFile(file, []byte(inventory), 0o600))
-	w.api = exec.Command(w.program(), "serve", "--listen="+w.apiAddress(), "--data-dir="+filepath.Join(w.dir, "api"), "--inventory="+file)
+	w.api = exec.Command(w.program(), "serve", "--listen="+w.apiAddress(), "--allow-insecure-http", "--data-dir="+filepath.Join(w.dir, "api"), "--inventory="+file)
 	w.api.Env = append(os.Environ(), "MYCLOUD_TOKEN="+clientToken, "MYCLOUD_EDGE_TOKEN="+edgeToken)
 	w.api.Stderr = w.log("api")
 	w.must(w.Client.Start(w.api))

@@ -106,6 +106,15 @@ func TestBadInputGetsOneLine(t *testing.T) {
 			args: serve("--listen", taken.Addr().String()), code: 1,
 			want: []string{"--listen " + taken.Addr().String(), "in use"},
 		},
+		"plain HTTP for others": {
+			args: serve("--listen", "0.0.0.0:0"), code: 2,
+			want: []string{"--listen 0.0.0.0:0", "in the clear", "--tls-cert-file", "--allow-insecure-http"},
+		},
+		"certificate without key": {args: serve("--tls-cert-file", tokenFile), code: 2, want: []string{"--tls-cert-file and --tls-key-file"}},
+		"no certificate": {
+			args: serve("--tls-cert-file", tokenFile, "--tls-key-file", tokenFile), code: 1,
+			want: []string{"--tls-cert-file " + tokenFile, "in PEM"},
+		},
 		"malformed address":     {args: serve("--listen", "nowhere"), code: 1, want: []string{"--listen nowhere"}},
 		"data directory a file": {args: serve("--data-dir", tokenFile), code: 1, want: []string{"--data-dir", tokenFile}},
 		"data directory in use": {

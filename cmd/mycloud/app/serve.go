@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -43,19 +44,20 @@ const (
 
 // serveOptions holds the flags of serve.
 type serveOptions struct {
-	listen, dataDir, inventory string
-	tokenFile, edgeTokenFile   string
-	encryptionKeyFile          string
-	memberNetworks             []string
-	protectedNetworks          []string
-	jobDuration                time.Duration
-	logRequests                bool
-	metrics                    string
-	limits                     handler.RateLimits
-	quotas                     map[string]int
-	faults                     string
-	faultEndpoint              bool
-	store                      storeOptions
+	listen                   listenOptions
+	dataDir, inventory       string
+	tokenFile, edgeTokenFile string
+	encryptionKeyFile        string
+	memberNetworks           []string
+	protectedNetworks        []string
+	jobDuration              time.Duration
+	logRequests              bool
+	metrics                  string
+	limits                   handler.RateLimits
+	quotas                   map[string]int
+	faults                   string
+	faultEndpoint            bool
+	store                    storeOptions
 }
 
 func newServeCommand() *cobra.Command {
@@ -63,7 +65,7 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a cloud's control plane",
-		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
+		Long: "Runs a cloud's control plane over HTTPS, or HTTP on a loopback address. A token is required in --token-file or " + tokenVariable + ".\n" +
 			"The state is kept in --data-dir, or in etcd, where several servers share it; every acknowledged write is on disk.\n" +
 			"Traffic is carried by edges, which register with a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
 			"Without it there are no edges, and the operating state of load balancers is unknown.",
@@ -71,7 +73,7 @@ func newServeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", api.DefaultAddress, "address to listen on; port 0 selects a free port")
+	o.listen.addFlags(f)
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state; created if it does not exist (required)")
 	o.store.addFlags(f)
 	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
@@ -198,10 +200,13 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", o.listen)
+	encryption, err := o.listen.tlsConfig()
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w; choose a different address, or port 0 for a free port", o.listen, err)
+		return err
+	}
+	listener, err := o.listen.listen(ctx)
+	if err != nil {
+		return err
 	}
 	server, err := server.Open(server.Options{
 		DataDir: o.dataDir, Store: openStore, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
@@ -216,7 +221,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		}
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	err = o.serve(ctx, server, listener, logger)
+	err = o.serve(ctx, server, listener, encryption, logger)
 	return errors.Join(err, server.Close())
 }
 
@@ -247,7 +252,9 @@ func loadFaults(faults *fault.Injector, path string) error {
 }
 
 // serve handles requests until ctx is done, and then waits a while for open ones.
-func (o serveOptions) serve(ctx context.Context, server *server.Server, listener net.Listener, logger *slog.Logger) error {
+func (o serveOptions) serve(
+	ctx context.Context, server *server.Server, listener net.Listener, encryption *tls.Config, logger *slog.Logger,
+) error {
 	work, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -268,6 +275,7 @@ func (o serveOptions) serve(ctx context.Context, server *server.Server, listener
 	bound := connections.NewBound(listener, most, func() {})
 	hs := &http.Server{
 		Handler:           server.Handler(),
+		TLSConfig:         encryption,
 		ConnState:         bound.Observe,
 		ConnContext:       bound.Context,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -277,8 +285,12 @@ func (o serveOptions) serve(ctx context.Context, server *server.Server, listener
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
-	wg.Go(func() { failed <- hs.Serve(bound) })
-	logger.InfoContext(ctx, "Serving the mycloud API", "endpoint", "http://"+listener.Addr().String())
+	wg.Go(func() { failed <- serveOn(bound, hs) })
+	scheme := "http://"
+	if encryption != nil {
+		scheme = "https://"
+	}
+	logger.InfoContext(ctx, "Serving the mycloud API", "endpoint", scheme+listener.Addr().String())
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)

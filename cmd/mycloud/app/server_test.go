@@ -38,7 +38,7 @@ type server struct {
 	exited               chan error
 }
 
-var endpointLine = regexp.MustCompile(`endpoint=(http://\S+)`)
+var endpointLine = regexp.MustCompile(`endpoint=(https?://\S+)`)
 
 // startServer starts mycloud serve on a free port and waits until it logs its endpoint.
 func startServer(t *testing.T, dir string, flags ...string) *server {

@@ -141,7 +141,7 @@ instances:
 - {id: i-2, hostname: rcnode2, type: t, zone: z, addresses: [{type: internal, family: ipv4, address: 10.89.0.2}]}
 address_pools: [{scheme: public, cidr: %s}]
 `, pool))
-	w.start("mycloud", "", w.program("mycloud"), "serve", "--listen="+strings.TrimPrefix(endpoint, "http://"),
+	w.start("mycloud", "", w.program("mycloud"), "serve", "--listen="+strings.TrimPrefix(endpoint, "http://"), "--allow-insecure-http",
 		"--data-dir="+filepath.Join(w.dir, "mycloud"), "--inventory="+inventory)
 }
 
