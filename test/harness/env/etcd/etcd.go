@@ -64,13 +64,15 @@ func newCluster(t testing.TB, path string, members int) *Cluster {
 		initial = append(initial, fmt.Sprintf("member-%d=http://%s", i, peers[i]))
 	}
 	c := &Cluster{}
+	// What a member has written survives its process without fsync; benchmarks use several members.
+	fsync := fmt.Sprintf("--unsafe-no-fsync=%t", members == 1)
 	for i := range members {
 		name := fmt.Sprintf("member-%d", i)
 		c.Members = append(c.Members, &Member{t: t, Endpoint: clients[i], spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
 			"--name=" + name, "--data-dir=" + filepath.Join(dir, name),
 			"--listen-client-urls=http://" + clients[i], "--advertise-client-urls=http://" + clients[i],
 			"--listen-peer-urls=http://" + peers[i], "--initial-advertise-peer-urls=http://" + peers[i],
-			"--initial-cluster=" + strings.Join(initial, ","), "--log-level=error",
+			"--initial-cluster=" + strings.Join(initial, ","), "--log-level=error", fsync,
 		}}})
 	}
 	return c
