@@ -21,15 +21,15 @@ import (
 type lintOptions struct {
 	engineFlags
 
-	files, policies           []string
-	recursive, defaults       bool
-	allowEmpty                bool
-	output, colour, namespace string
+	files, policies          []string
+	recursive, defaults      bool
+	allowEmpty               bool
+	output, color, namespace string
 }
 
 var (
 	lintOutputs = []string{flags.Text, flags.JSON, flags.SARIF, flags.GitHub}
-	colours     = []string{"auto", "always", "never"}
+	colors      = []string{"auto", "always", "never"}
 )
 
 func newLintCommand() *cobra.Command {
@@ -57,7 +57,7 @@ func newLintCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
 	flags.CompleteWith(cmd, "output", lintOutputs)
-	flags.CompleteWith(cmd, "color", colours)
+	flags.CompleteWith(cmd, "color", colors)
 	return cmd
 }
 
@@ -71,12 +71,12 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
-	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+flags.OrList(colours))
+	fs.StringVar(&o.color, "color", colors[0], "colors and source lines in text output: "+flags.OrList(colors))
 }
 
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate() error {
-	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.colour, colours),
+	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.color, colors),
 		o.load())
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
@@ -184,8 +184,8 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, co
 
 // inColour reports whether to write colors, following https://no-color.org.
 func (o *lintOptions) inColour(stdout io.Writer) bool {
-	if o.colour != colours[0] {
-		return o.colour == colours[1]
+	if o.color != colors[0] {
+		return o.color == colors[1]
 	}
 	return isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

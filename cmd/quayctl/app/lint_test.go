@@ -43,12 +43,12 @@ func TestLintOutputs(t *testing.T) {
 		args   []string
 		stderr string
 	}{
-		"lint.txt":        {args: nil, stderr: summary},
-		"lint-colour.txt": {args: []string{"--color=always"}, stderr: summary},
-		"lint.json":       {args: []string{"-o", "json", "--defaults"}},
-		"lint.sarif":      {args: []string{"-o", "sarif"}},
-		"lint.github":     {args: []string{"-o", "github"}, stderr: summary},
-		"lint-defaults":   {args: []string{"--defaults"}, stderr: summary},
+		"lint.txt":       {args: nil, stderr: summary},
+		"lint-color.txt": {args: []string{"--color=always"}, stderr: summary},
+		"lint.json":      {args: []string{"-o", "json", "--defaults"}},
+		"lint.sarif":     {args: []string{"-o", "sarif"}},
+		"lint.github":    {args: []string{"-o", "github"}, stderr: summary},
+		"lint-defaults":  {args: []string{"--defaults"}, stderr: summary},
 	} {
 		t.Run(file, func(t *testing.T) {
 			args := append([]string{"lint", "-R", "-f", "testdata/lint", "--policy=testdata/policies.yaml"}, tc.args...)

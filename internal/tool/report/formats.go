@@ -21,12 +21,12 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// Text writes one line per finding, which is broken between words if width is not 0. With colour, which is for terminals,
+// Text writes one line per finding, which is broken between words if width is not 0. With color, which is for terminals,
 // it also shows the line of the source.
-func Text(w io.Writer, results []Result, colour bool, width int) error {
+func Text(w io.Writer, results []Result, color bool, width int) error {
 	out := bufio.NewWriter(w)
 	paint := func(_, text string) string { return text }
-	if colour {
+	if color {
 		paint = func(with, text string) string { return with + text + plain }
 	}
 	for _, r := range results {
@@ -43,7 +43,7 @@ func Text(w io.Writer, results []Result, colour bool, width int) error {
 			}
 			text = strings.TrimSuffix(text, "["+f.ID+"]") + paint(cyan, "["+f.ID+"]")
 			fmt.Fprintln(out, paint(bold, place), severity, text)
-			if colour {
+			if color {
 				f.Excerpt.show(out)
 			}
 		}
