@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/internal/wrap"
@@ -105,12 +106,32 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	return ExitFailure
 }
 
-// fit makes the help of a command and its subcommands fit terminals.
-func fit(cmd *cobra.Command) {
+// fit makes the help of a command and its subcommands fit terminals. It does not set a template of usage: templates call
+// methods by name, for which the linker would keep all methods of all types.
+func fit(root *cobra.Command) {
+	wrapLong(root)
+	printUsage := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		out, text := cmd.OutOrStderr(), &strings.Builder{}
+		cmd.SetOut(text)
+		defer cmd.SetOut(out)
+		if err := printUsage(cmd); err != nil {
+			return err
+		}
+		usage := text.String()
+		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+			wide, fitting := strings.TrimSpace(flags.FlagUsages()), strings.TrimSpace(flags.FlagUsagesWrapped(wrap.Width))
+			usage = strings.Replace(usage, wide, fitting, 1)
+		}
+		_, err := io.WriteString(out, usage)
+		return err
+	})
+}
+
+func wrapLong(cmd *cobra.Command) {
 	cmd.Long = wrap.Paragraphs(cmd.Long, wrap.Width)
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", wrap.Width)))
 	for _, sub := range cmd.Commands() {
-		fit(sub)
+		wrapLong(sub)
 	}
 }
 
