@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// callsByName matches a function that calls methods by a name that only the running program knows, in what the linker says of
-// a program: templates do, for example.
+// callsByName matches a function that calls methods by a name that only the running program knows, in the linker's report
+// about a program: templates do, for example.
 var callsByName = regexp.MustCompile(`\S+ <ReflectMethod>`)
 
 // TestProgramsCallNoMethodByName: with the tags of Makefile, no program of the image contains a function that calls methods by
@@ -36,7 +36,7 @@ func TestProgramsCallNoMethodByName(t *testing.T) {
 	}
 }
 
-// dependencies returns what the linker says of the functions of a program.
+// dependencies returns the linker's report about the functions of a program.
 func dependencies(t *testing.T, program, tags string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", tags, "-ldflags", "-s -w -dumpdep",
