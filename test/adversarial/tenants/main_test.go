@@ -46,6 +46,8 @@ type fixture struct {
 	innocents       []*user
 	// idle is the resident memory of a webhook before any attack.
 	idle int64
+	// yardstick is the newest result of the function.
+	yardstick time.Duration
 }
 
 var shared fixture
