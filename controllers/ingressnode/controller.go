@@ -52,15 +52,16 @@ type Group struct {
 	Err error
 }
 
-// Groups are this cluster's node groups in the cloud.
+// Groups are this cluster's node groups in the cloud. Calls for a namespace, of which there may be many, leave room for
+// those for others; "" stands for all.
 type Groups interface {
 	// List returns every group and the revision of the collection. If that is still since, changed is false and the
 	// rest is empty. Without since, List reads the groups from the cloud.
 	List(ctx context.Context, since string) (groups []Group, revision string, changed bool, err error)
 	// Create creates a group without members. If the group exists by now, Create returns it unchanged.
-	Create(ctx context.Context, name string) (Group, error)
+	Create(ctx context.Context, name, namespace string) (Group, error)
 	// Change writes and removes members of a group, provided that the group still has its revision.
-	Change(ctx context.Context, group Group, upsert []Member, remove []string) (Group, error)
+	Change(ctx context.Context, group Group, upsert []Member, remove []string, namespace string) (Group, error)
 	// Delete deletes a group, provided that it still has its revision. The error wraps ErrInUse if pools refer to it.
 	Delete(ctx context.Context, group Group) error
 }
@@ -91,6 +92,8 @@ type Options struct {
 	MaxGroups int
 	// Registerer registers the metric; nil means that there is none.
 	Registerer prometheus.Registerer
+	// RetryAfter returns when to repeat what has failed with an error; 0 or nil means that this is not known.
+	RetryAfter func(error) time.Duration
 	// Clock times everything; nil means the real clock.
 	Clock clock.WithTicker
 }
@@ -106,6 +109,7 @@ type Controller struct {
 	drains    *drains
 	machines  *machines
 	deletions *deletions
+	turns     turns
 	// driftDue makes the next sync check for changes by others.
 	driftDue atomic.Bool
 
@@ -147,13 +151,16 @@ func New(o Options) (*Controller, error) {
 	if o.Resumed == nil {
 		o.Resumed = func() bool { return false }
 	}
+	if o.RetryAfter == nil {
+		o.RetryAfter = func(error) time.Duration { return 0 }
+	}
 	c := &Controller{
 		o:         o,
 		marks:     newMarks(o.Recorder),
 		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
-		deletions: &deletions{seen: departures{}},
-		brakes:    map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
+		deletions: &deletions{seen: departures{}}, turns: turns{last: map[string]int{}},
+		brakes: map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
 		ids: map[string]string{}, requests: map[string]*request{},
 		heldMembers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "quaymaster_ingress_members_held",
@@ -221,6 +228,9 @@ func (c *Controller) process(ctx context.Context, _ string) worker.Result {
 	switch {
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "Could not sync node groups, will retry")
+		if next > 0 {
+			return worker.RetryAfter(next)
+		}
 		return worker.Retry()
 	case next > 0:
 		return worker.Again(next)
@@ -295,6 +305,17 @@ func (c *Controller) Once(ctx context.Context, groups ...string) error {
 	for _, group := range slices.Sorted(slices.Values(groups)) {
 		c.request(group)
 	}
-	_, err := c.sync(ctx, true)
+	_, err := c.syncAll(ctx, true)
 	return err
+}
+
+// syncAll is sync until nothing is left to do at once.
+func (c *Controller) syncAll(ctx context.Context, checkDrift bool) (time.Duration, error) {
+	next, err := c.sync(ctx, checkDrift)
+	errs := []error{err}
+	for next == immediately {
+		next, err = c.sync(ctx, false)
+		errs = append(errs, err)
+	}
+	return next, errors.Join(errs...)
 }

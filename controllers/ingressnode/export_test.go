@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Sync runs one sync, so that a test with its own clock knows when it has ended.
+// Sync syncs until nothing is left to do at once, so that a test with its own clock knows when it has ended.
 func (c *Controller) Sync(ctx context.Context, checkDrift bool) (time.Duration, error) {
-	return c.sync(ctx, checkDrift)
+	return c.syncAll(ctx, checkDrift)
 }
 
 // Request requests a group without waiting for it.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/kube/brakes"
@@ -20,8 +21,14 @@ import (
 // reasonHeld is the reason of Events about members that the brake keeps.
 const reasonHeld = "IngressNodesHeld"
 
-// sync reconciles every group in the cloud and every requested one. The failure of a group does not affect the others.
-// It returns when to sync again if nothing changes before; 0 means that there is no need to.
+// immediately is the delay of a sync that goes on where the last one stopped.
+const immediately = time.Nanosecond
+
+// sync reconciles the groups in the cloud and the requested ones in turn, up to the first that it has changed: the next sync
+// sees what has happened meanwhile, so that a Node that must leave the group of one namespace does not wait for fifty groups
+// of another. The failure of a group does not affect the others, but if it is because of the pace of calls, the other groups
+// of its namespace wait, too. sync returns when to sync again if nothing changes before; 0 means that there is no need to or,
+// with an error, that it is not known.
 func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, error) {
 	requests := c.requested()
 	if err := c.load(ctx, checkDrift); err != nil {
@@ -35,20 +42,37 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	names := slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests)))
-	slices.Sort(names)
-	names = slices.Compact(names)
-	next := c.drains.next(c.o.Clock.Now())
+	asked, err := c.askedFor()
+	if err != nil {
+		return 0, err
+	}
+	names := c.turns.order(slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests))), asked)
+	next, retry := c.drains.next(c.o.Clock.Now()), time.Duration(0)
 	var errs []error
-	var failed []string
+	// unsettled are the groups that Nodes may have yet to leave.
+	var unsettled []string
 	moved := false
 	if err := c.readMachines(ctx, names, nodes); err != nil {
-		errs, failed = append(errs, err), slices.Clone(names)
+		errs, unsettled = append(errs, err), slices.Clone(names)
 	}
-	for _, name := range names {
-		again, err := c.syncGroup(ctx, name, situation{nodes: nodes, deleted: deleted})
+	postponed := sets.Set[string]{}
+	for i, name := range names {
+		namespace := only(asked[name])
+		if postponed.Has(namespace) {
+			unsettled = append(unsettled, name)
+			continue
+		}
+		before := c.cloud[name].Revision
+		again, err := c.syncGroup(ctx, name, situation{nodes: nodes, deleted: deleted, namespace: namespace})
 		if err != nil && !errors.Is(err, ErrTooManyGroups) {
-			errs, failed = append(errs, err), append(failed, name)
+			errs, unsettled = append(errs, err), append(unsettled, name)
+			c.turns.took(name)
+			if after := c.o.RetryAfter(err); after > 0 {
+				retry = sooner(retry, after)
+				if namespace != "" {
+					postponed.Insert(namespace)
+				}
+			}
 		}
 		if r := requests[name]; r != nil {
 			c.settle(name, r, c.cloud[name].ID, err)
@@ -58,6 +82,13 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 			c.ids[name] = id
 		}
 		next = sooner(next, again)
+		if c.cloud[name].Revision != before {
+			c.turns.took(name)
+			if rest := names[i+1:]; len(rest) > 0 {
+				unsettled, next, retry = append(unsettled, rest...), immediately, immediately
+			}
+			break
+		}
 	}
 	if moved {
 		for _, f := range c.onMoved {
@@ -70,11 +101,22 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	}
 	c.heldMembers.Set(float64(total))
 	if checkDrift && c.o.Services != nil {
-		errs = append(errs, c.collect(ctx))
+		errs = append(errs, c.collect(ctx, asked))
 	}
-	c.marks.settled(failed)
-	c.deletions.settled(deleted, failed)
-	return next, errors.Join(errs...)
+	c.marks.settled(unsettled)
+	c.deletions.settled(deleted, unsettled)
+	if len(errs) > 0 {
+		return retry, errors.Join(errs...)
+	}
+	return next, nil
+}
+
+// only returns the only element of a set, or "".
+func only(set sets.Set[string]) string {
+	if set.Len() != 1 {
+		return ""
+	}
+	return set.UnsortedList()[0]
 }
 
 // load lists the groups of the cloud if they are unknown or may have drifted.
@@ -108,17 +150,19 @@ type situation struct {
 	nodes []candidate
 	// deleted are the instances whose Nodes were deleted.
 	deleted departures
+	// namespace is the only one whose Services use the group; "" if it serves several or none.
+	namespace string
 }
 
-// syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came
-// first, so the groups are listed again before the next attempt.
+// syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came first, so
+// the groups are listed again before the next attempt, unless the cloud only asked to wait.
 func (c *Controller) syncGroup(ctx context.Context, name string, s situation) (time.Duration, error) {
 	group, next, err := c.write(ctx, name, s)
 	switch {
 	case errors.Is(err, ErrTooManyGroups):
 		return 0, err
 	case err != nil:
-		c.loaded = false
+		c.loaded = c.loaded && c.o.RetryAfter(err) > 0
 		return 0, fmt.Errorf("node group %s: %w", name, err)
 	}
 	c.cloud[name] = group
@@ -130,7 +174,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	group, exists := c.cloud[name]
 	err := group.Err
 	if !exists {
-		group, err = c.create(ctx, name)
+		group, err = c.create(ctx, name, s.namespace)
 	}
 	if err != nil {
 		return group, 0, err
@@ -157,7 +201,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	if len(upsert) == 0 && len(remove) == 0 {
 		return group, next, nil
 	}
-	if group, err = c.o.Groups.Change(ctx, group, upsert, remove); err != nil {
+	if group, err = c.o.Groups.Change(ctx, group, upsert, remove, s.namespace); err != nil {
 		return group, 0, err
 	}
 	c.revision = ""
@@ -170,13 +214,13 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	return group, next, nil
 }
 
-func (c *Controller) create(ctx context.Context, name string) (Group, error) {
+func (c *Controller) create(ctx context.Context, name, namespace string) (Group, error) {
 	if len(c.cloud) >= c.o.MaxGroups {
 		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
 			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
 	}
 	c.revision = ""
-	return c.o.Groups.Create(ctx, name)
+	return c.o.Groups.Create(ctx, name, namespace)
 }
 
 // members decides which members a group has from now on. Without any Node, none leaves but those whose machine is

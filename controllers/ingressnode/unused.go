@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/rules/loadbalancer"
@@ -26,18 +27,14 @@ var ErrInUse = errors.New("pools of load balancers refer to the node group")
 // collect deletes groups that have been unused for unusedTime. A group is used if a Service asks for it, by its
 // annotation or in that its load balancer was reconciled, or if the cloud refuses the deletion because pools refer to
 // it; then its time starts again.
-func (c *Controller) collect(ctx context.Context) error {
-	asked, err := c.askedFor()
-	if err != nil {
-		return err
-	}
+func (c *Controller) collect(ctx context.Context, asked map[string]sets.Set[string]) error {
 	now := c.o.Clock.Now()
-	maps.DeleteFunc(c.unusedSince, func(name string, _ time.Time) bool { return asked[name] || c.cloud[name].ID == "" })
+	maps.DeleteFunc(c.unusedSince, func(name string, _ time.Time) bool { return asked[name] != nil || c.cloud[name].ID == "" })
 	var errs []error
 	for name, group := range c.cloud {
 		since, unused := c.unusedSince[name]
 		switch {
-		case group.Err != nil || asked[name]:
+		case group.Err != nil || asked[name] != nil:
 		case !unused:
 			c.unusedSince[name] = now
 		case now.Sub(since) >= unusedTime:
@@ -47,13 +44,17 @@ func (c *Controller) collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// askedFor returns the groups that Services name, and those that were requested through ID within unusedTime.
-func (c *Controller) askedFor() (map[string]bool, error) {
+// askedFor returns the groups that Services name, with their namespaces, and those that were requested through ID within
+// unusedTime.
+func (c *Controller) askedFor() (map[string]sets.Set[string], error) {
+	asked := map[string]sets.Set[string]{}
+	if c.o.Services == nil {
+		return asked, nil
+	}
 	services, err := c.o.Services.Lister().List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list services: %w", err)
 	}
-	asked := map[string]bool{}
 	for _, service := range services {
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			continue
@@ -62,14 +63,17 @@ func (c *Controller) askedFor() (map[string]bool, error) {
 		if !named {
 			group = defaultGroup
 		}
-		asked[group] = true
+		if asked[group] == nil {
+			asked[group] = sets.Set[string]{}
+		}
+		asked[group].Insert(service.Namespace)
 	}
 	now := c.o.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, r := range c.requests {
-		if now.Sub(r.asked) < unusedTime {
-			asked[name] = true
+		if now.Sub(r.asked) < unusedTime && asked[name] == nil {
+			asked[name] = sets.Set[string]{}
 		}
 	}
 	return asked, nil

@@ -2,6 +2,7 @@
 package nodegroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // batch is the number of members that one request may change.
 const batch = 1000
 
-// groupsFlow is the flow of new and unused groups, which Services ask for. It is the name of no namespace.
+// groupsFlow is the flow of unused groups and of new ones that several namespaces ask for. It is the name of no namespace.
 const groupsFlow = "node groups"
 
 // pageSize is the number of groups of a page.
@@ -84,7 +85,7 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 // Create implements ingressnode.Groups. The request depends only on the group's name, so that a second creation, after
 // a crash or by another leader, finds this group. Names are for human readers: group a-b of cluster c has the same name
 // as group b of cluster c-a. If the name is taken, the group gets one that is unique.
-func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, error) {
+func (g *Groups) Create(ctx context.Context, name, namespace string) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return ingressnode.Group{}, err
@@ -92,7 +93,7 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	plain := g.clusterID + "-" + name
 	unique := ownership.UniqueName(plain, tags[ownership.ClusterUID], name)
 	tags[ownership.IngressGroup] = name
-	ctx = cloudapi.WithFlow(ctx, groupsFlow)
+	ctx = cloudapi.WithFlow(ctx, cmp.Or(namespace, groupsFlow))
 	made, err := g.create(ctx, cloudv1.NodeGroupSpec{Name: plain, Tags: tags})
 	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		made, err = g.create(ctx, cloudv1.NodeGroupSpec{Name: unique, Tags: tags})
@@ -144,13 +145,16 @@ func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroup
 
 // Change implements ingressnode.Groups. Without changes it does not write.
 func (g *Groups) Change(
-	ctx context.Context, group ingressnode.Group, upsert []ingressnode.Member, remove []string,
+	ctx context.Context, group ingressnode.Group, upsert []ingressnode.Member, remove []string, namespace string,
 ) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return group, err
 	}
 	tags[ownership.IngressGroup] = group.Name
+	if namespace != "" {
+		ctx = cloudapi.WithFlow(ctx, namespace)
+	}
 	for len(upsert) > 0 || len(remove) > 0 {
 		patch := cloudv1.MembersPatch{Upsert: toCloud(head(upsert, batch))}
 		patch.Remove = head(remove, batch-len(patch.Upsert))
@@ -228,5 +232,6 @@ func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {
 func Configure(o ingressnode.Options, cfg config.IngressNodes) ingressnode.Options {
 	o.FallbackAll, o.DrainCordoned = cfg.Fallback == config.FallbackAll, cfg.DrainCordoned
 	o.MaxRemovedPercent, o.MaxGroups = cfg.MaxRemovedPercentPerMinute, cfg.MaxGroups
+	o.RetryAfter = cloudapi.RetryAfter
 	return o
 }

@@ -71,7 +71,7 @@ func TestQuiet(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups, m := mirrored(c)
 	run(t, m)
-	if _, err := groups.Create(t.Context(), "default"); err != nil {
+	if _, err := groups.Create(t.Context(), "default", ""); err != nil {
 		t.Fatal(err)
 	}
 	reads := func(since string) (revision string, changed bool, reads int) {
@@ -153,12 +153,12 @@ func TestLargeGroup(t *testing.T) {
 			InstanceID: id, Zone: "eu-1a", Weight: 1, Draining: i%2 == 0, Addresses: []string{fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprintf("fd00::%x", i+1)},
 		})
 	}
-	empty, err := groups.Create(ctx, "default")
+	empty, err := groups.Create(ctx, "default", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Calls()
-	made, err := groups.Change(ctx, empty, members, nil)
+	made, err := groups.Change(ctx, empty, members, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestLargeGroup(t *testing.T) {
 	if writes := cloud.Writes(c.Calls()); len(writes) != 2 {
 		t.Errorf("writes %v, want 2", writes)
 	}
-	changed, err := groups.Change(ctx, made, members[:600], ids[600:])
+	changed, err := groups.Change(ctx, made, members[:600], ids[600:], "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestList(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
 	ctx := t.Context()
-	made, err := groups.Create(ctx, "edge")
+	made, err := groups.Create(ctx, "edge", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestList(t *testing.T) {
 func TestChangeNamesTheOwner(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
-	made, err := groups.Create(t.Context(), "edge")
+	made, err := groups.Create(t.Context(), "edge", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	}
 	made.Revision = taken.Revision
 	_, err = groups.Change(
-		t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil,
+		t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil, "",
 	)
 	if !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
 		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
@@ -235,15 +235,15 @@ func TestChangeNamesTheOwner(t *testing.T) {
 func TestCreateTwice(t *testing.T) {
 	c := cloud.Start(t, 0)
 	ctx := t.Context()
-	one, err := groupsOf(c).Create(ctx, "edge")
+	one, err := groupsOf(c).Create(ctx, "edge", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	member := ingressnode.Member{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}
-	if one, err = groupsOf(c).Change(ctx, one, []ingressnode.Member{member}, nil); err != nil {
+	if one, err = groupsOf(c).Change(ctx, one, []ingressnode.Member{member}, nil, ""); err != nil {
 		t.Fatal(err)
 	}
-	two, err := groupsOf(c).Create(ctx, "edge")
+	two, err := groupsOf(c).Create(ctx, "edge", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestCreateAfterLoss(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
 	ctx := t.Context()
-	lost, err := groups.Create(ctx, "edge")
+	lost, err := groups.Create(ctx, "edge", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestCreateAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made, err := groups.Create(ctx, "edge"); err != nil || made.ID == lost.ID || made.Name != "edge" {
+	if made, err := groups.Create(ctx, "edge", ""); err != nil || made.ID == lost.ID || made.Name != "edge" {
 		t.Errorf("group %+v, %v; want a new one", made, err)
 	}
 }
@@ -294,7 +294,7 @@ func TestNameTaken(t *testing.T) {
 				want = ""
 			}
 			for range 2 {
-				got, err := groupsOf(c).Create(ctx, "edge")
+				got, err := groupsOf(c).Create(ctx, "edge", "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -324,7 +324,7 @@ func TestBothNamesTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := groupsOf(c).Create(t.Context(), "edge")
+	_, err := groupsOf(c).Create(t.Context(), "edge", "")
 	if err == nil || !strings.Contains(err.Error(), "lacks the ownership tags of this group; rename or delete it") {
 		t.Errorf("error %v, want one that names the holder", err)
 	}
@@ -366,7 +366,7 @@ func TestDelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)
 			groups := groupsOf(c)
-			g, err := groups.Create(t.Context(), "edge")
+			g, err := groups.Create(t.Context(), "edge", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -401,7 +401,7 @@ func TestListDuplicates(t *testing.T) {
 	groups := groupsOf(c)
 	ctx := t.Context()
 	for _, name := range []string{"edge", "inner"} {
-		if _, err := groups.Create(ctx, name); err != nil {
+		if _, err := groups.Create(ctx, name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,8 +20,11 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/condition"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
+	"quaymaster.dev/provider/ownership"
 )
 
 var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")
@@ -59,6 +62,9 @@ func troubles() map[string]trouble {
 		"that are invalid": func(_ *world, _ int, svc *corev1.Service) {
 			svc.Annotations[annotation+"listener-maxqps"] = "many"
 		},
+		"in many ingress groups": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[annotation+"ingress-group"] = fmt.Sprintf("crowd-%d", i%(config.DefaultMaxGroups-1))
+		},
 		"that are fine": func(*world, int, *corev1.Service) {},
 	}
 }
@@ -82,7 +88,17 @@ func (w *world) get(name string) *corev1.Service {
 	return svc
 }
 
-// seen has the time of the last request of each kind that the cloud got.
+// defaultGroup returns the id of the node group that Services use unless they name one.
+func (w *world) defaultGroup() string {
+	w.t.Helper()
+	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.IngressGroup: "default"}})
+	if w.must(err); len(list.Items) != 1 {
+		w.t.Fatalf("%d default node groups, want 1", len(list.Items))
+	}
+	return list.Items[0].ID
+}
+
+// seen has the time of the last request that the cloud got, by method and path.
 type seen struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -92,13 +108,9 @@ type seen struct {
 func (w *world) observeRequests() *seen {
 	s := &seen{last: map[string]time.Time{}}
 	w.setFaults(func(_ http.ResponseWriter, r *http.Request) bool {
-		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-		if len(parts) > 2 {
-			parts[2] = "{id}"
-		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.last[r.Method+" "+strings.Join(parts[1:], "/")] = time.Now()
+		s.last[r.Method+" "+r.URL.Path] = time.Now()
 		return false
 	})
 	return s
@@ -107,7 +119,7 @@ func (w *world) observeRequests() *seen {
 func (s *seen) since(call string, at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last[call].After(at)
+	return !s.last[call].Before(at)
 }
 
 // patience is how long an operation may take before it counts as stuck.
@@ -131,7 +143,9 @@ func (w *world) latencies(s *seen, n int) map[string]time.Duration {
 	w.updateNode("node-2", "", func(node *corev1.Node) {
 		node.Annotations = map[string]string{ingressNode: map[bool]string{true: "false", false: "default"}[n%2 == 0]}
 	})
-	all["a member of a node group changes"] = took(func() bool { return s.since("PATCH node-groups/{id}/members", begin) })
+	all["a member of a node group changes"] = took(func() bool {
+		return s.since("PATCH /v1/node-groups/"+w.defaultGroup()+"/members", begin)
+	})
 
 	name := fmt.Sprintf("calm-%d", n)
 	w.service(name, nil)

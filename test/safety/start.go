@@ -102,7 +102,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Groups: nodegroup.New(cloud, copied.NodeGroups, cluster, w.clusterID), Machines: instances, Nodes: nodes,
 		Synced:   []cache.InformerSynced{instances.HasSynced},
 		Services: services, Recorder: recorder, InstanceID: providerid.Parse, FallbackAll: true,
-		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups,
+		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups, RetryAfter: cloudapi.RetryAfter,
 		Resumed: func() bool { return book.Resumed(brakes.PoolMembers) },
 	})
 	w.must(err)

@@ -159,7 +159,7 @@ func (r *request) class(ctx context.Context) pace.Class {
 func (r *request) entry(ctx context.Context) (entry pace.Request, begun func()) {
 	entry = pace.Request{Operation: r.operation(), Write: r.writes(), Class: r.class(ctx)}
 	w, ok := ctx.Value(workKey{}).(*work)
-	if !ok || entry.Class == pace.Safety || entry.Class == pace.Nodes {
+	if !ok || entry.Class == pace.Safety {
 		return entry, func() {}
 	}
 	entry.Flow, entry.Continues = w.flow, w.begun.Load()
