@@ -17,6 +17,8 @@ import (
 const (
 	// startLimit bounds the start of a cluster, and startAttempts how often it is tried.
 	startLimit, startAttempts = time.Minute, 3
+	// progress is how often a watch without changes hears of the revision; otherwise it is ten minutes.
+	progress = 500 * time.Millisecond
 )
 
 // Cluster is a running cluster.
@@ -29,6 +31,8 @@ type Member struct {
 	*process.Process
 	// Endpoint is the address for clients, HOST:PORT.
 	Endpoint string
+	// Dir has the data of the member.
+	Dir string
 
 	t    testing.TB
 	spec process.Spec
@@ -68,8 +72,9 @@ func newCluster(t testing.TB, path string, members int) *Cluster {
 	fsync := fmt.Sprintf("--unsafe-no-fsync=%t", members == 1)
 	for i := range members {
 		name := fmt.Sprintf("member-%d", i)
-		c.Members = append(c.Members, &Member{t: t, Endpoint: clients[i], spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
-			"--name=" + name, "--data-dir=" + filepath.Join(dir, name),
+		data := filepath.Join(dir, name)
+		c.Members = append(c.Members, &Member{t: t, Endpoint: clients[i], Dir: data, spec: process.Spec{Name: name, Path: path, LogDir: dir, Args: []string{
+			"--name=" + name, "--data-dir=" + data, "--watch-progress-notify-interval=" + progress.String(),
 			"--listen-client-urls=http://" + clients[i], "--advertise-client-urls=http://" + clients[i],
 			"--listen-peer-urls=http://" + peers[i], "--initial-advertise-peer-urls=http://" + peers[i],
 			"--initial-cluster=" + strings.Join(initial, ","), "--log-level=error", fsync,

@@ -75,14 +75,7 @@ func (s *Store) confirm() (int64, error) {
 	c, release := s.hold()
 	defer release()
 	was := s.positionOf(c)
-	var found position
-	err := s.try(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, s.options.Prefix+headKey)
-		if err == nil {
-			found = positionIn(resp.Kvs)
-		}
-		return err
-	})
+	found, err := s.findHead(ctx)
 	if err == nil && found.revision <= was.revision && found.value != was.value {
 		s.ask(s.lost)
 		err = fmt.Errorf("%w: etcd was restored to an earlier state; reading it again", store.ErrUnavailable)

@@ -249,6 +249,11 @@ func (s *Store) watchOnce(c *followed, next int64) (int64, error) {
 			}
 			next = max(next, resp.Header.Revision+1)
 		case <-s.again:
+			// A restored etcd counts from an earlier revision, so that commits may come before what is watched.
+			found, err := s.findHead(ctx)
+			if err == nil && found.revision < next && found.value != s.positionOf(c).value {
+				return next, errOtherHistory
+			}
 			return next, nil
 		case <-s.lost:
 			return next, errOtherHistory
@@ -334,6 +339,18 @@ func (s *Store) reach(ctx context.Context, revision int64) error {
 			return fmt.Errorf("%w: the copy of the state is late", store.ErrUnavailable)
 		}
 	}
+}
+
+// findHead returns the head as etcd has it, and the revision at which it was written.
+func (s *Store) findHead(ctx context.Context) (found position, err error) {
+	err = s.try(ctx, func(ctx context.Context) error {
+		resp, err := s.client.Get(ctx, s.options.Prefix+headKey)
+		if err == nil {
+			found = positionIn(resp.Kvs)
+		}
+		return err
+	})
+	return found, err
 }
 
 func positionIn(kvs []*mvccpb.KeyValue) position {
