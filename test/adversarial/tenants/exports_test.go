@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// slowdown is how many times as expensive a dry run may be with exported policies as the most expensive one without,
-	// besides a constant: a tenant can cost the API server that much anyway.
-	slowdown, slowdownConstant = 3, 200 * time.Millisecond
+	// slowdown is how many times as expensive a dry run may be with exported policies as the most expensive one without, and
+	// slowdownConstant what it may cost in addition, as a multiple of yardstick.
+	slowdown, slowdownConstant = 3, 20
 	// runs are how often a dry run is measured; the least figure counts.
 	runs = 3
 )
@@ -103,7 +103,7 @@ func measureExports(s *stage) {
 			without[what] = s.costOfDryRun(body, time.Minute)
 			most = max(most, without[what])
 		}
-		limit := slowdown*most + slowdownConstant
+		limit := slowdown*most + slowdownConstant*yardstick(s.T)
 		remove := s.installExport(catalogs)
 		for what, body := range bodies {
 			with := s.costOfDryRun(body, limit)

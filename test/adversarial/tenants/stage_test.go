@@ -30,7 +30,7 @@ const (
 	growthLimit = 32 * mebibyte // in addition to half of the idle memory
 	// requestLimit is how much CPU time a request may cost, as a multiple of yardstick: machines differ, and one machine
 	// from minute to minute.
-	requestLimit = 2
+	requestLimit = 3
 	// settle is how long a webhook is left alone before its memory counts as that of an idle one.
 	settle = 300 * time.Millisecond
 )
