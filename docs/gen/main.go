@@ -28,11 +28,13 @@ func write(folder string) error {
 		"findings.md": reference.FindingsPage(),
 		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
 	}
-	schema, err := catalogSchema()
-	if err != nil {
-		return err
+	for name, schema := range map[string]func() (string, error){"catalog": catalogSchema, "quayctl": settingsSchema} {
+		text, err := schema()
+		if err != nil {
+			return err
+		}
+		pages[name+".schema.json"] = text
 	}
-	pages["catalog.schema.json"] = schema
 	packages, err := packagesPage(context.Background())
 	if err != nil {
 		return err

@@ -14,27 +14,51 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/tool/settings"
 )
 
-// schemaFolders hold the types of catalogs.
-var schemaFolders = []string{"internal/rules/catalog/document", "internal/rules/annotation", "internal/rules/finding"}
+// catalogFolders hold the types of catalogs, settingsFolders those of the linter's config file.
+var (
+	catalogFolders  = []string{"internal/rules/catalog/document", "internal/rules/annotation", "internal/rules/finding"}
+	settingsFolders = []string{"internal/tool/settings", "internal/tool/suppress"}
+)
 
 // catalogSchema returns the JSON schema of catalog files, whose two documents an editor checks one by one.
 func catalogSchema() (string, error) {
-	s := &schema{definitions: map[string]any{}, comments: map[string]string{}, words: map[string][]string{}}
-	for _, folder := range schemaFolders {
-		if err := s.read(folder); err != nil {
-			return "", err
-		}
+	s, err := newSchema(catalogFolders)
+	if err != nil {
+		return "", err
 	}
-	root := map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema",
-		"title":   "A catalog of Quaymaster: its head, or its body",
-		"anyOf":   []any{s.of(reflect.TypeFor[document.Head]()), s.of(reflect.TypeFor[document.Body]())},
-	}
+	head, body := s.of(reflect.TypeFor[document.Head]()), s.of(reflect.TypeFor[document.Body]())
 	// A file that changes a catalog names it, and sets what is different.
 	s.definitions["Head"].(map[string]any)["required"] = []string{"name"} //nolint:forcetypeassert // of stores only these
-	root["$defs"] = s.definitions
+	return s.text("A catalog of Quaymaster: its head, or its body", map[string]any{"anyOf": []any{head, body}})
+}
+
+// settingsSchema returns the JSON schema of the linter's config file.
+func settingsSchema() (string, error) {
+	s, err := newSchema(settingsFolders)
+	if err != nil {
+		return "", err
+	}
+	s.words["Severity"] = []string{string(finding.Error), string(finding.Warning), string(finding.Note)}
+	return s.text("The config file of quayctl lint", s.of(reflect.TypeFor[settings.Settings]()))
+}
+
+func newSchema(folders []string) (*schema, error) {
+	s := &schema{definitions: map[string]any{}, comments: map[string]string{}, words: map[string][]string{}}
+	for _, folder := range folders {
+		if err := s.read(folder); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// text returns the schema of a document with what its root must match.
+func (s *schema) text(title string, root map[string]any) (string, error) {
+	root["$schema"], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", title, s.definitions
 	text, err := json.MarshalIndent(root, "", "  ")
 	return string(text) + "\n", err
 }

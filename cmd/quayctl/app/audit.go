@@ -26,6 +26,7 @@ import (
 type auditOptions struct {
 	flags.Cluster
 	engineFlags
+	livingFlags
 
 	namespace, output, selector string
 	events                      bool
@@ -46,12 +47,14 @@ func newAuditCommand() *cobra.Command {
 			"with the checks of admission and the cluster's policies, and list those that would be denied or get\n" +
 			"a warning today. It does not require Quaymaster to be installed, and changes nothing; with --events,\n" +
 			"it records an Event about each object that would be denied.\n\n" +
+			"Findings do not count if an annotation of the object (ignore.quaymaster.dev/ID: REASON), the config\n" +
+			"file or the baseline says so. Admission and Events ignore these.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
 			"read.",
 		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := o.validate(cmd.Flags()); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -59,6 +62,7 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
+	o.livingFlags.addFlags(cmd.Flags(), "") // the folder of the caller has nothing to do with the cluster
 	flags.CompleteWith(cmd, "output", auditOutputs)
 	return cmd
 }
@@ -74,8 +78,8 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 		fmt.Sprintf("record an Event about each object that admission would deny, at most %d in each namespace", mostEvents))
 }
 
-func (o *auditOptions) validate() error {
-	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.load())
+func (o *auditOptions) validate(fs *pflag.FlagSet) error {
+	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.livingFlags.load(fs, &o.engineFlags))
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}
@@ -118,6 +122,9 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	found, err := audit.Run(ctx, options)
 	fmt.Fprint(stderr, clean)
 	if err != nil {
+		return command.Exit(command.ExitUsage, err)
+	}
+	if err := o.apply(found.Results, nil, stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
 	if err := show(stdout, o.output, found.Results); err != nil {

@@ -15,11 +15,13 @@ import (
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/settings"
 )
 
 // lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
 	engineFlags
+	livingFlags
 
 	files, policies          []string
 	recursive, defaults      bool
@@ -40,15 +42,18 @@ func newLintCommand() *cobra.Command {
 		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a\n" +
 			"cluster, and the policies. Use - for standard input. The summary counts what was not checked:\n" +
 			"objects of other kinds, and Services of other types.\n\n" +
+			"Findings do not count if a comment (# quayctl:ignore ID: REASON), an annotation\n" +
+			"(ignore.quaymaster.dev/ID: REASON), the config file or the baseline says so. Admission ignores these.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, the input contains no object,\n" +
 			"or something could not be read, in which case everything else was still validated.",
 		Example: "  quayctl lint service.yaml\n" +
 			"  quayctl lint -R -f manifests/ --policy=policies.yaml --defaults\n" +
 			"  helm template shop ./chart | quayctl lint -f -\n" +
-			"  quayctl lint -R deploy/ -o sarif > lint.sarif",
+			"  quayctl lint -R deploy/ -o sarif > lint.sarif\n" +
+			"  quayctl lint -R deploy/ --baseline=quayctl-baseline.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = append(o.files, args...)
-			if err := o.validate(); err != nil {
+			if err := o.validate(cmd.Flags()); err != nil {
 				return err
 			}
 			return o.run(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -56,6 +61,7 @@ func newLintCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
+	o.livingFlags.addFlags(cmd.Flags(), settings.Name)
 	flags.CompleteWith(cmd, "output", lintOutputs)
 	flags.CompleteWith(cmd, "color", colors)
 	return cmd
@@ -75,9 +81,9 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 // validate returns every problem in the flags as one error.
-func (o *lintOptions) validate() error {
+func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.color, colors),
-		o.load())
+		o.livingFlags.load(fs, &o.engineFlags))
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}
@@ -103,6 +109,9 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 		counts.Check(r.Object.Kind, 1)
 	}
 	results = append(results, services...)
+	if err := o.apply(results, slices.Concat(files, policyFiles), stderr); err != nil {
+		return command.Exit(command.ExitUsage, err)
+	}
 	counts.Unreadable = len(problems)
 	if len(problems) == 0 && len(results) == 0 && counts.Empty() && !(o.allowEmpty && counts.Unknown == 0) {
 		problems = append(problems, o.empty())

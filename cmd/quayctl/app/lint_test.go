@@ -56,6 +56,13 @@ func TestLintOutputs(t *testing.T) {
 			if code != 1 || stderr != tc.stderr {
 				t.Errorf("exit code %d, stderr %q", code, stderr)
 			}
+			if file == "lint.sarif" {
+				var indented bytes.Buffer
+				if err := json.Indent(&indented, []byte(stdout), "", "  "); err != nil {
+					t.Fatal(err)
+				}
+				stdout = indented.String()
+			}
 			golden(t, file, stdout)
 		})
 	}

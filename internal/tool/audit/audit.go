@@ -16,7 +16,9 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/internal/tool/lint"
+	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/suppress"
 )
 
 // Options holds the dependencies and settings of an audit.
@@ -130,6 +132,7 @@ func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Find
 	if shown := report.Findings(findings); len(shown) > 0 {
 		a.Results = append(a.Results, report.Result{
 			Object: report.Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}, Findings: shown,
+			Ignores: suppress.Annotations(meta.Annotations, func(string) manifest.Place { return manifest.Place{} }),
 		})
 	}
 	if errs := finding.Errors(findings); len(errs) > 0 && a.OnInvalid != nil {

@@ -17,6 +17,7 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/suppress"
 )
 
 const (
@@ -66,7 +67,9 @@ func (l *Linter) objects(objects []*manifest.Object, reviewer *Reviewer, counts 
 			if m, wrong := wrongKind(o); wrong {
 				meta, _ := manifest.Decode[metav1.PartialObjectMetadata](o)
 				name := report.Object{Kind: o.Kind, Namespace: meta.Namespace, Name: meta.Name}
-				results = append(results, result(o, name, nil, []manifest.Mistake{m}))
+				r := result(o, name, nil, []manifest.Mistake{m})
+				r.Ignores = suppress.Annotations(meta.Annotations, o.Find)
+				results = append(results, r)
 			}
 		case o.Kind == kindService:
 			if r, ok := l.service(o, reviewer); ok {
@@ -97,6 +100,7 @@ func (l *Linter) service(o *manifest.Object, reviewer *Reviewer) (r report.Resul
 		return r, false
 	}
 	r = result(o, name, findings, mistakes)
+	r.Ignores = suppress.Annotations(svc.Annotations, o.Find)
 	if l.ShowDefaults && loadBalancer {
 		r.Defaults = reviewer.Defaults(svc)
 	}

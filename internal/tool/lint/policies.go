@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/suppress"
 )
 
 // given is a policy with the findings that concern only itself.
@@ -20,6 +21,8 @@ type given struct {
 	policy   *policy.Policy
 	findings []finding.Finding
 	mistakes []manifest.Mistake
+	// annotations are those of the object.
+	annotations map[string]string
 }
 
 // Governs reports whether an object is a policy, or a Namespace, which policies may select.
@@ -58,6 +61,7 @@ func (l *Linter) Policies(
 			findings = slices.Concat(findings, policy.Against(g.policy, policies, namespaces))
 		}
 		results[i] = result(g.object, g.name, finding.Merge(findings), g.mistakes)
+		results[i].Ignores = suppress.Annotations(g.annotations, g.object.Find)
 	}
 	return policies, results
 }
@@ -73,11 +77,13 @@ func (l *Linter) compile(o *manifest.Object) (given, bool) {
 		g.name, g.mistakes = report.Object{Kind: o.Kind, Namespace: p.Namespace, Name: p.Name}, mistakes
 		p.Namespace = l.namespace(p.Namespace)
 		g.policy, g.findings = policy.Compile(p)
+		g.annotations = p.Annotations
 		g.mistakes = append(g.mistakes, emptyPatterns(o, p.Spec.Rules)...)
 	case v1alpha1.KindClusterLoadBalancerPolicy:
 		p, mistakes := manifest.Decode[v1alpha1.ClusterLoadBalancerPolicy](o)
 		g.name, g.mistakes = report.Object{Kind: o.Kind, Name: p.Name}, mistakes
 		g.policy, g.findings = policy.Compile(p)
+		g.annotations = p.Annotations
 		g.mistakes = append(g.mistakes, emptyPatterns(o, p.Spec.Rules)...)
 	default:
 		return g, false

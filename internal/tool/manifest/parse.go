@@ -23,6 +23,8 @@ type File struct {
 	Skipped map[string]int
 	// Problems holds the reasons why the file, or documents of it, could not be read.
 	Problems []Problem
+
+	source *source
 }
 
 // Problem is why something could not be read.
@@ -59,8 +61,8 @@ type source struct{ lines [][]byte }
 // Parse parses the documents of a file that contain objects of wanted kinds, and counts the others. A document that
 // cannot be parsed, or is no object, is a problem, because its kind is unknown.
 func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) File {
-	f := File{Name: name, Skipped: map[string]int{}}
 	src := &source{lines: bytes.Split(data, []byte("\n"))}
+	f := File{Name: name, Skipped: map[string]int{}, source: src}
 	for _, d := range split(data) {
 		if d.blank() {
 			continue

@@ -34,6 +34,20 @@ func FindFinding(id string) (f Finding, found bool) {
 	return all[at], true
 }
 
+// KnownFinding reports whether findings of a library have an id.
+func KnownFinding(l *library.Library, id string) bool {
+	is := func(d finding.Doc) bool { return d.ID == id }
+	for _, chapter := range finding.Docs().Chapters {
+		if slices.ContainsFunc(chapter.Findings, is) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.Names(), func(name string) bool {
+		c, _ := l.Find(name)
+		return c.OwnsID(id) && slices.ContainsFunc(c.Docs(), is)
+	})
+}
+
 // findings returns the findings of all chapters, and of the wanted catalogs.
 func findings(wanted func(*library.Catalog) bool) []Finding {
 	var all []Finding

@@ -54,7 +54,8 @@ func TestSARIF(t *testing.T) {
 					Rules []struct{ ID, HelpURI string }
 				}
 			}
-			Results []struct {
+			LogicalLocations []struct{ FullyQualifiedName string }
+			Results          []struct {
 				RuleID    string
 				RuleIndex *int
 				Locations []struct {
@@ -62,7 +63,7 @@ func TestSARIF(t *testing.T) {
 						ArtifactLocation struct{ URI, URIBaseID string }
 						Region           struct{ StartLine, StartColumn int }
 					}
-					LogicalLocations []struct{ FullyQualifiedName string }
+					LogicalLocations []struct{ Index int }
 				}
 			}
 		}
@@ -80,7 +81,7 @@ func TestSARIF(t *testing.T) {
 		if known := r.RuleIndex != nil && *r.RuleIndex == 0; known != (r.RuleID == "known") {
 			t.Errorf("%s has index %v", r.RuleID, r.RuleIndex)
 		}
-		place := r.Locations[0].LogicalLocations[0].FullyQualifiedName
+		place := log.Runs[0].LogicalLocations[r.Locations[0].LogicalLocations[0].Index].FullyQualifiedName
 		if at := r.Locations[0].PhysicalLocation; at != nil {
 			place += " " + at.ArtifactLocation.URI + " " + at.ArtifactLocation.URIBaseID
 			if at.Region.StartLine != 3 || at.Region.StartColumn != 7 {
@@ -104,6 +105,48 @@ func TestSARIFOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	validate(t, out.Bytes())
+}
+
+// If a finding is suppressed, suppressions are stated for every result.
+func TestSARIFOfSuppressed(t *testing.T) {
+	known := results()
+	dropped := found("known", finding.Error)
+	dropped.Suppression = &report.Suppression{Kind: report.InSource, Justification: "the controller is newer"}
+	known[1].Suppressed = []report.Finding{dropped}
+	var out bytes.Buffer
+	if err := report.SARIF(&out, known, report.Tool{Rule: func(string) (report.Rule, bool) { return report.Rule{}, false }}); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, out.Bytes())
+	if empty, full := strings.Count(out.String(), `"suppressions":[]`), strings.Count(out.String(),
+		`"suppressions":[{"kind":"inSource","status":"accepted","justification":"the controller is newer"}]`); empty != 5 || full != 1 {
+		t.Errorf("%d results count and %d do not\n%s", empty, full, out.String())
+	}
+}
+
+// A thousand manifests with many mistakes are fewer than the 25,000 results and the 10 MB that code hosts accept. What is
+// left out are warnings.
+func TestSARIFIsLimited(t *testing.T) {
+	var many []report.Result
+	for range 1000 {
+		r := results()[0]
+		for range 15 {
+			r.Findings = append(r.Findings, r.Findings[:2]...)
+		}
+		many = append(many, r)
+	}
+	var out bytes.Buffer
+	if err := report.SARIF(&out, many, report.Tool{Rule: func(string) (report.Rule, bool) { return report.Rule{}, false }}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "fullyQualifiedName") != 1 {
+		t.Error("an object is listed more than once")
+	}
+	text := out.String()
+	errs, warnings := strings.Count(text, `"level":"error"`), strings.Count(text, `"ruleId":"unknown"`)
+	if errs != 16000 || warnings != 4000 || !strings.Contains(text, "12000 more findings are not listed") || out.Len() > 10_000_000 {
+		t.Errorf("%d errors and %d warnings in %d bytes", errs, warnings, out.Len())
+	}
 }
 
 // validate validates a document with the official schema.

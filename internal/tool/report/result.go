@@ -18,8 +18,12 @@ type Result struct {
 	Object Object `json:"object"`
 	// Findings are in the order of the source.
 	Findings []Finding `json:"findings"`
+	// Suppressed are those that users have decided to live with.
+	Suppressed []Finding `json:"suppressed,omitempty"`
 	// Defaults holds what admission would add, if requested.
 	Defaults []Default `json:"defaults,omitempty"`
+	// Ignores are what annotations of the object say about findings.
+	Ignores []Ignore `json:"-"`
 }
 
 // Object identifies an object.
@@ -45,6 +49,34 @@ type Finding struct {
 	Line    int     `json:"line,omitempty"`
 	Column  int     `json:"column,omitempty"`
 	Excerpt Excerpt `json:"-"`
+	// Suppression is why the finding does not count; nil if it does.
+	Suppression *Suppression `json:"suppression,omitempty"`
+}
+
+// Suppression is why a finding does not count.
+type Suppression struct {
+	// Kind is inSource for a comment or an annotation, and external for anything else, as in SARIF.
+	Kind          string `json:"kind"`
+	Justification string `json:"justification"`
+}
+
+// The kinds of suppressions.
+const (
+	InSource = "inSource"
+	External = "external"
+)
+
+// Ignore is a comment or an annotation that says which findings are to be ignored, and why.
+type Ignore struct {
+	// Path is that of the annotation; comments have none.
+	Path string
+	// Text is the comment, or the value of the annotation.
+	Text   string
+	IDs    []string
+	Reason string
+	// At is the position. Findings in the line Of are ignored; 0 for those of the whole object.
+	Line, Column, Of int
+	Excerpt          Excerpt
 }
 
 // Excerpt is the line of the source with a mark below the problem.

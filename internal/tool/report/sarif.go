@@ -1,9 +1,12 @@
 package report
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/internal/rules/finding"
@@ -13,6 +16,9 @@ const (
 	sarifVersion = "2.1.0"
 	sarifSchema  = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	home         = "https://quaymaster.dev"
+
+	// maxResults is how many findings are listed: code hosts refuse files with more than 25,000, or with more than 10 MB.
+	maxResults = 20_000
 )
 
 // Rule documents the ID of a finding.
@@ -33,16 +39,33 @@ type Tool struct {
 	Root string
 }
 
-// SARIF writes the Static Analysis Results Interchange Format, which code hosts show next to the code.
+// SARIF writes the Static Analysis Results Interchange Format, which code hosts show next to the code. Of very many
+// findings, it lists the errors first, and reports how many are missing.
 func SARIF(w io.Writer, results []Result, tool Tool) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "quayctl", Version: tool.Version, InformationURI: home, Rules: []sarifRule{}}
 	driver := &run.Tool.Driver
-	indexes := map[string]int{}
+	indexes, objects := map[string]int{}, map[Object]int{}
+	// If suppressions are stated for one result, they must be for all.
+	suppressed := slices.ContainsFunc(results, func(r Result) bool { return len(r.Suppressed) > 0 })
+	room, missing := rooms(results)
 	for _, r := range results {
-		for _, f := range r.Findings {
+		for _, f := range slices.Concat(r.Findings, r.Suppressed) {
+			if room[f.class()] == 0 {
+				continue
+			}
+			room[f.class()]--
+			object, named := objects[r.Object]
+			if !named {
+				object = len(run.Logical)
+				objects[r.Object] = object
+				run.Logical = append(run.Logical, logical(r.Object))
+			}
 			result := sarifResult{RuleID: f.ID, Level: f.Severity, Message: sarifText{f.text()},
-				Locations: []sarifLocation{locate(r, f, tool.Root)}}
+				Locations: []sarifLocation{{Logical: []sarifReference{{object}}, Physical: physical(r, f, tool.Root)}}}
+			if suppressed {
+				result.Suppressions = f.Suppression.sarif()
+			}
 			index, listed := indexes[f.ID]
 			if rule, known := tool.Rule(f.ID); known && !listed {
 				index, listed = len(driver.Rules), true
@@ -55,7 +78,43 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 			run.Results = append(run.Results, result)
 		}
 	}
-	return Encode(w, sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
+	if missing > 0 {
+		text := fmt.Sprintf("%d more findings are not listed; lint fewer files at once, or see all of them with -o json", missing)
+		run.Invocations = []sarifInvocation{{Successful: true, Notifications: []sarifNotification{{Level: finding.Warning, Message: sarifText{text}}}}}
+	}
+	// Indentation would be almost half of the file.
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
+}
+
+// rooms returns how many findings of each class are listed, and how many are not.
+func rooms(results []Result) (room map[finding.Severity]int, missing int) {
+	count := map[finding.Severity]int{}
+	for _, r := range results {
+		for _, f := range slices.Concat(r.Findings, r.Suppressed) {
+			count[f.class()]++
+		}
+	}
+	room = map[finding.Severity]int{}
+	left := maxResults
+	for _, class := range []finding.Severity{finding.Error, finding.Warning, finding.Note, suppressedClass} {
+		room[class] = min(count[class], left)
+		left -= room[class]
+		missing += count[class] - room[class]
+	}
+	return room, missing
+}
+
+// suppressedClass is the class of findings that do not count.
+const suppressedClass finding.Severity = "suppressed"
+
+// class decides which findings are listed first.
+func (f Finding) class() finding.Severity {
+	if f.Suppression != nil {
+		return suppressedClass
+	}
+	return f.Severity
 }
 
 // helpURI returns the address of the rule's page on the site of the documentation, where pages end in .html.
@@ -68,14 +127,23 @@ func (r Rule) sarif() sarifRule {
 	}
 }
 
-func locate(r Result, f Finding, root string) sarifLocation {
-	name := strings.Trim(r.Object.Namespace+"/"+r.Object.Kind+"/"+r.Object.Name, "/")
-	location := sarifLocation{Logical: []sarifLogical{{FullyQualifiedName: name, Kind: "resource"}}}
-	if r.File != "" {
-		location.Physical = &sarifPhysical{Artifact: artifact(r.File, root),
-			Region: sarifRegion{StartLine: f.Line, StartColumn: f.Column}}
+func (s *Suppression) sarif() []sarifSuppression {
+	if s == nil {
+		return []sarifSuppression{}
 	}
-	return location
+	return []sarifSuppression{{Kind: s.Kind, Status: "accepted", Justification: s.Justification}}
+}
+
+func logical(o Object) sarifLogical {
+	return sarifLogical{FullyQualifiedName: strings.Trim(o.Namespace+"/"+o.Kind+"/"+o.Name, "/"), Kind: "resource"}
+}
+
+// physical returns the position of a finding; nil for an object of a cluster.
+func physical(r Result, f Finding, root string) *sarifPhysical {
+	if r.File == "" {
+		return nil
+	}
+	return &sarifPhysical{Artifact: artifact(r.File, root), Region: sarifRegion{StartLine: f.Line, StartColumn: f.Column}}
 }
 
 // artifact identifies a file relative to the root of the repository, as code hosts require.
@@ -101,8 +169,11 @@ type (
 		Tool struct {
 			Driver sarifDriver `json:"driver"`
 		} `json:"tool"`
-		ColumnKind string        `json:"columnKind"`
-		Results    []sarifResult `json:"results"`
+		Invocations []sarifInvocation `json:"invocations,omitempty"`
+		ColumnKind  string            `json:"columnKind"`
+		// Logical are the objects, to which results refer by their index.
+		Logical []sarifLogical `json:"logicalLocations,omitempty"`
+		Results []sarifResult  `json:"results"`
 	}
 	sarifDriver struct {
 		Name           string      `json:"name"`
@@ -129,10 +200,17 @@ type (
 		Level     finding.Severity `json:"level"`
 		Message   sarifText        `json:"message"`
 		Locations []sarifLocation  `json:"locations"`
+		// Suppressions is empty for a result that counts among others that do not.
+		Suppressions []sarifSuppression `json:"suppressions,omitzero"`
+	}
+	sarifSuppression struct {
+		Kind          string `json:"kind"`
+		Status        string `json:"status"`
+		Justification string `json:"justification"`
 	}
 	sarifLocation struct {
-		Physical *sarifPhysical `json:"physicalLocation,omitempty"`
-		Logical  []sarifLogical `json:"logicalLocations"`
+		Physical *sarifPhysical   `json:"physicalLocation,omitempty"`
+		Logical  []sarifReference `json:"logicalLocations"`
 	}
 	sarifPhysical struct {
 		Artifact sarifArtifact `json:"artifactLocation"`
@@ -145,6 +223,17 @@ type (
 	sarifRegion struct {
 		StartLine   int `json:"startLine"`
 		StartColumn int `json:"startColumn"`
+	}
+	sarifInvocation struct {
+		Successful    bool                `json:"executionSuccessful"`
+		Notifications []sarifNotification `json:"toolExecutionNotifications"`
+	}
+	sarifNotification struct {
+		Level   finding.Severity `json:"level"`
+		Message sarifText        `json:"message"`
+	}
+	sarifReference struct {
+		Index int `json:"index"`
 	}
 	sarifLogical struct {
 		FullyQualifiedName string `json:"fullyQualifiedName"`

@@ -84,6 +84,13 @@ func Summary(results []Result, counts Counts) string {
 	default:
 		parts = append(parts, fmt.Sprintf("%s and %s in %d of %s", number(errs, "error"), number(warnings, "warning"), affected, checked))
 	}
+	ignored := 0
+	for _, r := range results {
+		ignored += len(r.Suppressed)
+	}
+	if ignored > 0 {
+		parts = append(parts, "ignored "+number(ignored, "finding"))
+	}
 	if len(counts.Skipped) > 0 {
 		parts = append(parts, "skipped "+byKind(counts.Skipped))
 	}

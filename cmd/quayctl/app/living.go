@@ -1,0 +1,132 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"quaymaster.dev/internal/selection"
+	"quaymaster.dev/internal/tool/manifest"
+	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/settings"
+	"quaymaster.dev/internal/tool/suppress"
+)
+
+// livingFlags are the flags for findings that users have decided to live with.
+type livingFlags struct {
+	config, baseline string
+	write            bool
+
+	// file is the config file, known the baseline; nil if there is none.
+	file  *settings.File
+	known *suppress.Baseline
+}
+
+// addFlags adds --config, --baseline and --write-baseline.
+func (l *livingFlags) addFlags(fs *pflag.FlagSet, config string) {
+	usage := "`file` with catalogs, severities and findings to ignore"
+	if config != "" {
+		usage += ", which need not exist by default; empty for none"
+	}
+	fs.StringVar(&l.config, "config", config, usage)
+	fs.StringVar(&l.baseline, "baseline", "", "`file` with known findings, which do not count")
+	fs.BoolVar(&l.write, "write-baseline", false, "write all findings to the file of --baseline")
+}
+
+// load reads the files, and returns every problem of them and of the flags in e. Flags take precedence over the config file.
+func (l *livingFlags) load(fs *pflag.FlagSet, e *engineFlags) []string {
+	problems := l.read(fs.Changed("config"))
+	if len(problems) > 0 {
+		return texts(problems)
+	}
+	if !fs.Changed("catalog-file") {
+		e.files = l.file.CatalogFiles
+	}
+	if problems := e.load(); len(problems) > 0 {
+		return problems
+	}
+	problems = l.file.Problems(e.library)
+	if !fs.Changed("catalog") && len(l.file.Catalogs) > 0 {
+		e.catalogs = l.file.Catalogs
+	}
+	if !fs.Changed("unknown-keys") && len(l.file.UnknownKeys) > 0 {
+		e.unknown, _ = selection.UnknownKeys(l.file.UnknownKeys, nil) // whose problems are those of the file
+	}
+	if l.write && l.baseline == "" {
+		return append(texts(problems), "--write-baseline requires --baseline=FILE")
+	}
+	if l.baseline != "" && !l.write {
+		var more []manifest.Problem
+		l.known, more = suppress.ReadBaseline(l.baseline)
+		problems = append(problems, more...)
+	}
+	return texts(problems)
+}
+
+// read reads the config file, which may be missing unless the flag names it.
+func (l *livingFlags) read(named bool) []manifest.Problem {
+	l.file = &settings.File{}
+	if l.config == "" {
+		return nil
+	}
+	if _, err := os.Stat(l.config); errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
+	}
+	f, problems := settings.Read(l.config)
+	if f != nil {
+		l.file = f
+	}
+	return problems
+}
+
+func texts(problems []manifest.Problem) []string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+// apply moves the findings that do not count, and writes the baseline if that is wanted. files are those that were read.
+func (l *livingFlags) apply(results []report.Result, files []manifest.File, stderr io.Writer) error {
+	suppress.Apply(results, files, suppress.Options{Severities: l.file.Severities, Rules: l.file.Ignores, Folder: l.file.Folder()})
+	if l.write {
+		if err := l.writeBaseline(results); err != nil {
+			return err
+		}
+	}
+	if l.known == nil {
+		return nil
+	}
+	l.known.Apply(results)
+	names := []string{""}
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	if gone := l.known.Gone(names); gone > 0 {
+		fmt.Fprintf(stderr, "%s: known findings that no longer occur: %d; remove them with --write-baseline\n", l.baseline, gone)
+	}
+	return nil
+}
+
+// writeBaseline writes the baseline, and uses it.
+func (l *livingFlags) writeBaseline(results []report.Result) error {
+	f, err := os.Create(l.baseline)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(suppress.WriteBaseline(f, filepath.Dir(l.baseline), results), f.Close())
+	if err != nil {
+		return err
+	}
+	var problems []manifest.Problem
+	if l.known, problems = suppress.ReadBaseline(l.baseline); len(problems) > 0 {
+		return fmt.Errorf("%s", problems[0])
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package suppress_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/tool/manifest"
+	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/suppress"
+)
+
+func found(id string, line int) report.Finding {
+	return report.Finding{ID: id, Severity: finding.Error, Path: "spec." + id, Value: "v", Line: line, Column: 1}
+}
+
+// outcome returns what counts, as id:line:severity, and what does not, as id:line=reason.
+func outcome(results []report.Result) (all []string) {
+	for _, r := range results {
+		for _, f := range r.Findings {
+			all = append(all, f.ID+":"+string(rune('0'+f.Line))+":"+string(f.Severity))
+		}
+		for _, f := range r.Suppressed {
+			all = append(all, f.ID+":"+string(rune('0'+f.Line))+"="+f.Suppression.Justification)
+		}
+	}
+	return all
+}
+
+func TestApply(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text    string
+		options suppress.Options
+		want    []string
+	}{
+		"nothing": {"a: 1\nb: 2\n", suppress.Options{}, []string{"x:1:error", "y:2:error"}},
+		"comments at and above lines": {
+			"a: 1 # quayctl:ignore x: why\n\n# quayctl:ignore x: no such line\nb: 2\n", suppress.Options{},
+			[]string{"y:2:error", "ignore-unused:3:warning", "x:1=why"},
+		},
+		"a comment for several":    {"a: 1 # quayctl:ignore x, z: why\n", suppress.Options{}, []string{"ignore-unused:1:warning", "y:2:error", "x:1=why"}},
+		"a comment without reason": {"a: 1 # quayctl:ignore x\n", suppress.Options{}, []string{"x:1:error", "ignore-invalid:1:error", "y:2:error"}},
+		"a comment without id":     {"a: 1 # quayctl:ignore: why\n", suppress.Options{}, []string{"x:1:error", "ignore-invalid:1:error", "y:2:error"}},
+		"severities": {
+			"a: 1\n", suppress.Options{Severities: map[string]finding.Severity{"x": finding.Note}}, []string{"x:1:note", "y:2:error"},
+		},
+		"everywhere": {
+			"a: 1\n", suppress.Options{Rules: []suppress.Rule{{IDs: []string{"z", "x"}, Reason: "why"}}}, []string{"y:2:error", "x:1=why"},
+		},
+		"in a folder": {
+			"a: 1\n", suppress.Options{Folder: "conf", Rules: []suppress.Rule{{Paths: []string{"no", "../deploy/"}, IDs: []string{"x"}, Reason: "why"}}},
+			[]string{"y:2:error", "x:1=why"},
+		},
+		"by a pattern": {
+			"a: 1\n", suppress.Options{Rules: []suppress.Rule{{Paths: []string{"**/f.*"}, IDs: []string{"x"}, Reason: "why"}}}, []string{"y:2:error", "x:1=why"},
+		},
+		"elsewhere": {
+			"a: 1\n", suppress.Options{Rules: []suppress.Rule{{Paths: []string{"dep", "deploy/*.json"}, IDs: []string{"x"}, Reason: "why"}}},
+			[]string{"x:1:error", "y:2:error"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := manifest.Parse("deploy/f.yaml", []byte(tc.text), func(string, string) bool { return true })
+			results := []report.Result{{File: file.Name, Line: 1, Findings: []report.Finding{found("x", 1), found("y", 2)}}}
+			suppress.Apply(results, []manifest.File{file}, tc.options)
+			if diff := cmp.Diff(tc.want, outcome(results)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A comment belongs to the last object that begins before its line, and to the first one if none does.
+func TestCommentsOfObjects(t *testing.T) {
+	text := "# quayctl:ignore x: first\na: 1\n---\nb: 1\n---\nc: 1 # quayctl:ignore x: last\n"
+	file := manifest.Parse("f", []byte(text), func(string, string) bool { return true })
+	results := []report.Result{{File: "f", Line: 6}, {File: "other", Line: 6}, {File: "f", Line: 4}}
+	for i := range results {
+		results[i].Findings = []report.Finding{found("x", results[i].Line)}
+	}
+	suppress.Apply(results, []manifest.File{file}, suppress.Options{})
+	want := []string{"x:6=last", "x:6:error", "ignore-unused:1:warning", "x:4:error"}
+	if diff := cmp.Diff(want, outcome(results)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	at := func(string) manifest.Place { return manifest.Place{Line: 3} }
+	results := []report.Result{{
+		Findings: []report.Finding{found("x", 1), found("x", 2), found("y", 2)},
+		Ignores: suppress.Annotations(map[string]string{
+			"ignore.quaymaster.dev/x": "why", "ignore.quaymaster.dev/y": " ", "ignore.quaymaster.dev/z": "gone",
+			"ignore.quaymaster.dev/Y?": "why", "quaymaster.dev/x": "other",
+		}, at),
+	}}
+	suppress.Apply(results, nil, suppress.Options{})
+	want := []string{"y:2:error", "ignore-invalid:3:error", "ignore-invalid:3:error", "ignore-unused:3:warning", "x:1=why", "x:2=why"}
+	if diff := cmp.Diff(want, outcome(results)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A finding of the baseline is recognized in another line, but not another value, and only as often as it was there.
+func TestBaseline(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "deploy", "f.yaml")
+	was := []report.Result{{File: file, Object: report.Object{Kind: "Service", Name: "s"}, Findings: []report.Finding{
+		found("x", 1), found("x", 2), found("y", 2), found("gone", 4),
+	}}}
+	var out bytes.Buffer
+	if err := suppress.WriteBaseline(&out, folder, was); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, "baseline.json")
+	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, problems := suppress.ReadBaseline(name)
+	if len(problems) > 0 || strings.Contains(out.String(), folder) {
+		t.Fatalf("%v\n%s", problems, out.String())
+	}
+	other := found("y", 5)
+	other.Value = "w"
+	now := []report.Result{{File: file, Object: was[0].Object, Findings: []report.Finding{
+		found("x", 7), found("x", 8), found("x", 9), found("y", 5), other,
+	}}}
+	b.Apply(now)
+	reason := "in the baseline " + filepath.ToSlash(name)
+	want := []string{"x:9:error", "y:5:error", "y:5=" + reason, "x:7=" + reason, "x:8=" + reason}
+	if diff := cmp.Diff(want, outcome(now)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if here, elsewhere := b.Gone([]string{file}), b.Gone([]string{"other.yaml"}); here != 1 || elsewhere != 0 {
+		t.Errorf("%d and %d findings are gone, want 1 and 0", here, elsewhere)
+	}
+}
+
+func TestReadBaselineProblems(t *testing.T) {
+	folder := t.TempDir()
+	for text, want := range map[string]string{
+		"{\n\"findings\": [\n{\"idd\": \"x\"}]}": ":3: findings[0].idd: unknown field",
+		"":                                       "must have one document",
+		"{":                                      "must be valid",
+	} {
+		name := filepath.Join(folder, "b.json")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, problems := suppress.ReadBaseline(name); len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+			t.Errorf("%q: %v, want %q", text, problems, want)
+		}
+	}
+	if _, problems := suppress.ReadBaseline(filepath.Join(folder, "none")); len(problems) != 1 {
+		t.Errorf("a missing file: %v", problems)
+	}
+}
