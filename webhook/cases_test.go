@@ -44,7 +44,7 @@ type call struct {
 func calls(t testing.TB) []call {
 	t.Helper()
 	own := review.Own("mycloud.io/dlb", true)
-	all, err := review.New(catalog.Options{Catalogs: library.BuiltIn().Names()})
+	all, err := review.New(catalog.Options{Catalogs: library.BuiltIn().Services()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,9 @@ type lintOptions struct {
 	recursive, defaults      bool
 	allowEmpty               bool
 	output, color, namespace string
+
+	// wanted reports whether objects of a kind are of interest.
+	wanted func(apiVersion, kind string) bool
 }
 
 var (
@@ -40,8 +43,9 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint [-R] [-f FILE|DIRECTORY|-]... [FILE|DIRECTORY|-]...",
 		Short: "Validate manifests as admission would, without a cluster",
 		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a\n" +
-			"cluster, and the policies. Use - for standard input. The summary counts what was not checked:\n" +
-			"objects of other kinds, and Services of other types.\n\n" +
+			"cluster, the annotations of objects for which controllers create such Services, and the policies. Use -\n" +
+			"for standard input. The summary counts what was not checked: objects of other kinds, and Services of\n" +
+			"other types.\n\n" +
 			"Findings do not count if a comment (# quayctl:ignore ID: REASON), an annotation\n" +
 			"(ignore.quaymaster.dev/ID: REASON), the config file or the baseline says so. Admission ignores these.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, the input contains no object,\n" +
@@ -94,12 +98,13 @@ func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 }
 
 func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
+	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults, Templates: o.file.Templates}
+	o.wanted = linter.Wanted
 	files, problems := o.read(o.files, stdin)
 	policyFiles, more := o.readPolicies(files, stdin)
 	problems = append(problems, more...)
 	all := objects(slices.Concat(files, policyFiles))
 	namespaces := lint.Namespaces(all)
-	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
 	policies, results := linter.Policies(all, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
@@ -140,7 +145,7 @@ func (o *lintOptions) empty() manifest.Problem {
 // read reads files and directories, and returns what cannot be read.
 func (o *lintOptions) read(paths []string, stdin io.Reader) ([]manifest.File, []manifest.Problem) {
 	names, problems := manifest.Names(paths, o.recursive)
-	files := manifest.Read(names, stdin, lint.Wanted)
+	files := manifest.Read(names, stdin, o.wanted)
 	for _, f := range files {
 		problems = append(problems, f.Problems...)
 	}

@@ -36,7 +36,7 @@ func TestCorpus(t *testing.T) {
 		})
 	}
 	for _, name := range library.BuiltIn().Names() {
-		if c, _ := library.BuiltIn().Find(name); !covered[name] && !c.Own {
+		if c, _ := library.BuiltIn().Find(name); !covered[name] && !c.Own && len(c.Kinds) == 0 { // the corpus contains Services
 			t.Errorf("the corpus has no cases of %s", name)
 		}
 	}

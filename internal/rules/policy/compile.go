@@ -95,16 +95,16 @@ func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec, catalogs []string) *
 // knownCatalogs returns the existing catalogs and reports the others.
 func (c *compiler) knownCatalogs(names []string) (existing []string) {
 	for i, name := range names {
-		if _, known := library.BuiltIn().Find(name); known {
+		if slices.Contains(library.BuiltIn().Services(), name) {
 			existing = append(existing, name)
 			continue
 		}
 		remedy := "correct the name"
-		if suggestion, ok := annotation.Suggest(name, library.BuiltIn().Names()); ok {
+		if suggestion, ok := annotation.Suggest(name, library.BuiltIn().Services()); ok {
 			remedy = fmt.Sprintf("did you mean %q?", suggestion)
 		}
 		c.report(idCatalog, spec.Child("catalogs").Index(i), name,
-			"must be one of "+strings.Join(library.BuiltIn().Names(), ", "), remedy)
+			"must be one of "+strings.Join(library.BuiltIn().Services(), ", "), remedy)
 		c.last().Subject = "spec.catalogs"
 	}
 	return existing

@@ -62,6 +62,10 @@ var actions = []action{
 func Validating(names []string, own Class) (Policies, error) {
 	var all Policies
 	for _, name := range names {
+		if c, found := library.BuiltIn().Find(name); found && len(c.Kinds) > 0 {
+			return Policies{}, fmt.Errorf("the catalog %s describes objects of kind %s; policies can only be exported for Services",
+				name, strings.Join(c.Kinds, ", "))
+		}
 		v, owned, err := checks(name, own)
 		if err != nil {
 			return Policies{}, err

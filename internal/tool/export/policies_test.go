@@ -16,7 +16,7 @@ import (
 func TestPoliciesMatchProblems(t *testing.T) {
 	// The API server does not compile longer expressions.
 	const longest = 100_000
-	p, err := export.Validating(library.BuiltIn().Names(), export.Class{Name: config.DefaultLoadBalancerClass})
+	p, err := export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,5 +42,12 @@ func TestPoliciesMatchProblems(t *testing.T) {
 	check(m.Name, m.Spec.MatchConditions, first)
 	if len(m.Spec.Mutations) != 1 {
 		t.Errorf("%d mutations, each of which copies the Service", len(m.Spec.Mutations))
+	}
+}
+
+// Policies are about Services, so a catalog of other objects cannot be exported.
+func TestCatalogsOfKindsAreNotExported(t *testing.T) {
+	if _, err := export.Validating([]string{"alb"}, export.Class{}); err == nil || !strings.Contains(err.Error(), "kind Ingress") {
+		t.Errorf("got %v", err)
 	}
 }

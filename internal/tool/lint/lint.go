@@ -1,5 +1,5 @@
-// Package lint validates manifests with the checks of admission, without a cluster: Services of type LoadBalancer, and
-// policies.
+// Package lint validates manifests with the checks of admission, without a cluster: Services of type LoadBalancer, objects
+// for which controllers create such Services, and policies.
 package lint
 
 import (
@@ -33,6 +33,8 @@ type Linter struct {
 	Namespace string
 	// ShowDefaults adds to the results what admission would add.
 	ShowDefaults bool
+	// Templates are those of users, in addition to the built-in ones.
+	Templates []Template
 }
 
 // Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the
@@ -57,11 +59,20 @@ func (l *Linter) Files(files []manifest.File, reviewer *Reviewer) ([]report.Resu
 	return slices.Concat(results...), all
 }
 
-// objects validates the Services of type LoadBalancer among the objects, and counts all but policies.
+// objects validates the Services of type LoadBalancer among the objects, and the templates of such Services, and counts all
+// but policies.
 func (l *Linter) objects(objects []*manifest.Object, reviewer *Reviewer, counts *report.Counts) []report.Result {
 	var results []report.Result
 	for _, o := range objects {
+		templates := l.templates(o.APIVersion, o.Kind)
 		switch {
+		case len(templates) > 0:
+			if r, ok := l.generated(o, templates, reviewer); ok {
+				results = append(results, r)
+				counts.Check(o.Kind, 1)
+			} else {
+				counts.Skip(map[string]int{"other " + o.Kind: 1})
+			}
 		case !used(o.APIVersion, o.Kind):
 			counts.Unknown++
 			if m, wrong := wrongKind(o); wrong {

@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
@@ -61,7 +62,11 @@ func findings(wanted func(*library.Catalog) bool) []Finding {
 	}
 	for _, name := range library.BuiltIn().Names() {
 		if c, _ := library.BuiltIn().Find(name); wanted(c) {
-			add("Services of type LoadBalancer of "+c.Title, c.Docs(), "docs/reference/"+PageFile(c))
+			about := "Services of type LoadBalancer of " + c.Title
+			if len(c.Kinds) > 0 {
+				about = "objects of kind " + strings.Join(c.Kinds, ", ") + " of " + c.Title
+			}
+			add(about, c.Docs(), "docs/reference/"+PageFile(c))
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func Page(c *library.Catalog) string {
 	var b strings.Builder
 	d := c.Document()
 	fmt.Fprintf(&b, "# Annotations of %s\n\n%s%s\n\n", d.Title, notice, prose(d.Help))
-	fmt.Fprintf(&b, "Catalog `%s`, read from %s at %s.\n\n%s\n", d.Name, d.Controller, d.Version, prose(owns(d.Owns)))
+	fmt.Fprintf(&b, "Catalog `%s`, read from %s at %s.\n\n%s\n", d.Name, d.Controller, d.Version, prose(owns(d.Head)))
 	if len(d.Annotations) > 0 {
 		fmt.Fprint(&b, "\n| key | type | default |\n|---|---|---|\n")
 	}
@@ -76,8 +76,12 @@ func section(r finding.Doc) string {
 	return fmt.Sprintf("\n### %s\n\n%s (%s)\n", r.ID, prose(r.Help), r.Severity)
 }
 
-// owns describes which Services a controller acts on.
-func owns(o document.Ownership) string {
+// owns describes which objects a controller acts on.
+func owns(h document.Head) string {
+	o := h.Owns
+	if len(h.Kinds) > 0 {
+		return strings.TrimSpace("The annotations are those of objects of kind " + strings.Join(h.Kinds, ", ") + ", which `quayctl lint` validates. " + o.Note)
+	}
 	var which []string
 	if o.NoClass {
 		which = append(which, "without `loadBalancerClass`")

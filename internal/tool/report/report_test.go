@@ -239,8 +239,10 @@ func TestSummary(t *testing.T) {
 		"1 error in 1 of 3 objects (2 Services, 1 LoadBalancerPolicy)": {
 			[]report.Result{service(bad)}, with(services(2), report.Counts{Checked: map[string]int{"LoadBalancerPolicy": 1}}),
 		},
-		"nothing to check; skipped 2 NetworkPolicies, 2 other Services, 1 Ingress": {
-			counts: report.Counts{Skipped: map[string]int{"Ingress": 1, "NetworkPolicy": 2, "other Service": 2}},
+		"nothing to check; skipped 2 Elasticsearches, 2 Gateways, 2 NetworkPolicies, 2 other Services, 1 Ingress": {
+			counts: report.Counts{Skipped: map[string]int{
+				"Ingress": 1, "NetworkPolicy": 2, "other Service": 2, "Gateway": 2, "Elasticsearch": 2,
+			}},
 		},
 		"1 error in 1 of 2 objects; 2 documents of unknown kind; 1 part of the input could not be read": {
 			[]report.Result{wrong}, with(services(1), report.Counts{Unknown: 2, Unreadable: 1}),

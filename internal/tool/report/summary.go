@@ -141,9 +141,9 @@ func number(n int, noun string) string {
 	}
 	stem, y := strings.CutSuffix(noun, "y")
 	switch {
-	case y:
+	case y && !strings.HasSuffix(stem, "a"): // Gateway
 		return fmt.Sprintf("%d %sies", n, stem)
-	case strings.HasSuffix(noun, "ss"):
+	case strings.HasSuffix(noun, "ss"), strings.HasSuffix(noun, "ch"):
 		return fmt.Sprintf("%d %ses", n, noun)
 	case strings.HasSuffix(noun, "s"): // Endpoints
 		return fmt.Sprintf("%d %s", n, noun)

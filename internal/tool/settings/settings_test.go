@@ -61,6 +61,18 @@ func TestProblems(t *testing.T) {
 				`10: ignores[1].paths[0]: must be a pattern such as deploy/**/*.yaml; got "["`,
 			},
 		},
+		"templates": {
+			"templates:\n- {group: example.com, kind: Shop, annotations: 'spec.doors[].annotations', type: 'spec.doors[].kind', types: ['']}\n" +
+				"- {group: example.com, kind: Shop}\n" +
+				"- {group: example.com, kind: Shop, annotations: spec.annotations, class: 'spec.doors[].class', type: spec.type}\n" +
+				"- {group: example.com, kind: Shop, annotations: spec.annotations, catalogs: [albb]}\n",
+			[]string{
+				`3: templates[1]: must have a group, a kind and the path of annotations`,
+				`4: templates[2]: must have both type and types, or neither`,
+				`4: templates[2]: must have no list in spec.doors[].class that is not in spec.annotations`,
+				`5: templates[3].catalogs[0]: unknown catalog "albb"; did you mean "alb"?`,
+			},
+		},
 		"two documents": {"catalogs: []\n---\ncatalogs: []\n", []string{"3: must have one YAML document"}},
 		"twice":         {"catalogs: []\ncatalogs: []\n", []string{"2: catalogs: duplicate key, already set in line 1; remove one of them"}},
 	} {

@@ -197,7 +197,7 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	for _, kind := range []struct{ name, catalogs string }{
 		{before, loadbalancer.Catalog},
 		{quaymaster, loadbalancer.Catalog},
-		{manyCatalogs, strings.Join(library.BuiltIn().Names(), ",")},
+		{manyCatalogs, strings.Join(library.BuiltIn().Services(), ",")},
 	} {
 		if kind.name == before && b.options.before == "" {
 			continue

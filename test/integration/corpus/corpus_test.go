@@ -75,7 +75,7 @@ func setup(ctx context.Context, e *env.Env) error {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
-	for _, name := range library.BuiltIn().Names() {
+	for _, name := range library.BuiltIn().Services() {
 		if err := choose(ctx, name); err != nil {
 			return err
 		}

@@ -116,7 +116,7 @@ func TestCostOfLargeServices(t *testing.T) {
 	)
 	inNamespace(t, namespace)
 	services := invalid(t)
-	for _, name := range library.BuiltIn().Names() {
+	for _, name := range library.BuiltIn().Services() {
 		svc := services[name]
 		svc.Namespace, svc.Name = name, "large"
 		active(t, svc)

@@ -42,10 +42,10 @@ func TestMain(m *testing.M) {
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
-	if exported, err = export.Validating(library.BuiltIn().Names(), export.Class{Name: config.DefaultLoadBalancerClass}); err != nil {
+	if exported, err = export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass}); err != nil {
 		return err
 	}
-	for _, name := range library.BuiltIn().Names() {
+	for _, name := range library.BuiltIn().Services() {
 		if err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}

@@ -24,6 +24,8 @@ type Head struct {
 	Date string `json:"date,omitempty"`
 	// Help is a sentence or two for the docs: how the controller parses annotations, and how it handles invalid ones.
 	Help string `json:"help"`
+	// Kinds are those of the objects that have the annotations; the default is Services of type LoadBalancer.
+	Kinds []string `json:"kinds,omitempty"`
 	// Prefixes begin keys that only this controller reads: any other key under them is unknown.
 	Prefixes []string `json:"prefixes,omitempty"`
 	// SharedPrefixes begin keys that others also read: only a probable typo of a known key is reported as unknown.

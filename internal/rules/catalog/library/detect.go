@@ -1,6 +1,9 @@
 package library
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog/document"
@@ -12,6 +15,9 @@ func (l *Library) Detect(svc *corev1.Service) []string {
 	var names []string
 	for _, name := range l.names {
 		c := l.byName[name]
+		if len(c.Kinds) > 0 {
+			continue
+		}
 		class := svc.Spec.LoadBalancerClass
 		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.Class(class)
 		for key := range svc.Annotations {
@@ -22,6 +28,12 @@ func (l *Library) Detect(svc *corev1.Service) []string {
 		}
 	}
 	return names
+}
+
+// Claims reports whether one of the annotations indicates that an object was written for the controller of a catalog.
+func (l *Library) Claims(name string, annotations map[string]string) bool {
+	c, found := l.byName[name]
+	return found && slices.ContainsFunc(slices.Collect(maps.Keys(annotations)), func(key string) bool { return l.claims(c, key) })
 }
 
 // Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them

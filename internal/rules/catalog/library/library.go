@@ -81,6 +81,11 @@ func newLibrary(catalogs []*Catalog) *Library {
 // Names returns the names of all catalogs, sorted.
 func (l *Library) Names() []string { return slices.Clone(l.names) }
 
+// Services returns the names of the catalogs of Services, sorted.
+func (l *Library) Services() []string {
+	return slices.DeleteFunc(l.Names(), func(name string) bool { return len(l.byName[name].Kinds) > 0 })
+}
+
 // Find returns the catalog with this name.
 func (l *Library) Find(name string) (c *Catalog, found bool) {
 	c, found = l.byName[name]
