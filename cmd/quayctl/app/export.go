@@ -33,7 +33,7 @@ func newExportCommand() *cobra.Command {
 		Short: "Export the checks of catalogs to other formats",
 		Long: "Export catalogs to other formats: admission policies that the API server enforces without a webhook,\n" +
 			"reference pages and JSON schemas.",
-		Example: "  quayctl export vap --catalog=hcloud | kubectl apply -f -\n" +
+		Example: "  quayctl export vap --catalog=hcloud | kubectl apply --server-side -f -\n" +
 			"  quayctl export vap --catalog=mycloud --unsaid\n" +
 			"  quayctl export jsonschema --catalog=metallb > service.schema.json",
 	}

@@ -162,7 +162,7 @@ func oneByOne(list []document.Condition) [][]document.Condition {
 func (v *vendor) policy(
 	name, owned string, checks []check, a action,
 ) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
-	problems, err := v.problems(checks)
+	problems, exact, err := v.problems(checks)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +182,12 @@ func (v *vendor) policy(
 			Variables:        variables(),
 		},
 	}
-	if a.denies() {
-		p.Spec.Validations = limitValidations()
+	if a.denies() { // the API server writes a warning for each validation
+		together, err := v.together(checks, exact)
+		if err != nil {
+			return nil, err
+		}
+		p.Spec.Validations = append(limitValidations(), together...)
 	}
 	for _, c := range checks {
 		v, err := c.validation()

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -108,6 +109,79 @@ func (c check) validation() (admissionregistrationv1.Validation, error) {
 	return v, err
 }
 
+const (
+	// maxShown is the number of characters of a value in a list of problems, and maxProblems that of the list. The API server
+	// shows only the fixed message instead of one with more than 5 KiB.
+	maxShown    = 100
+	maxProblems = 2500
+)
+
+// together returns a validation that reports all problems, for before those of the checks: of several that fail, the API
+// server reports only the first one. It evaluates the messages of all validations, and ignores the policy if they exceed its
+// budget, so there is a list only within the bounds of what match conditions validate. The list is no variable: for each
+// validation, the API server checks the types of all variables again. One that is too long to be compiled is divided. exact is
+// true if the match condition already shows that there are problems.
+func (v *vendor) together(checks []check, exact bool) ([]admissionregistrationv1.Validation, error) {
+	var problems []string
+	for _, c := range checks {
+		problem, err := c.problem()
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, problem)
+	}
+	bounded := "!variables.tooLarge && size(" + inPolicy.after.annotations + ") <= " + maxAnnotations + " && !" +
+		inPolicy.after.annotations + ".exists(k, (" + v.ours() + ") && size(" + inPolicy.after.annotations + "[k]) > " + maxValue + ")"
+	parts := chunks(problems, maxCondition-len(bounded))
+	var validations []admissionregistrationv1.Validation
+	for _, part := range parts {
+		list := "(" + bounded + " ? [" + strings.Join(part, ", ") + "].filter(m, m != '').join('; ').replace('\\n', ' ') : '')"
+		passes := list + " == ''"
+		if exact && len(parts) == 1 {
+			passes = "!(" + bounded + ")"
+		}
+		validations = append(validations, admissionregistrationv1.Validation{
+			Expression: passes, Reason: new(metav1.StatusReasonInvalid),
+			Message: "metadata.annotations: must be valid annotations of " + v.document.Title,
+			MessageExpression: fmt.Sprintf("[%[1]s].map(m, size(m) > %[2]d ? m.substring(0, %[2]d) + ' (there are more)' : m)[0]",
+				list, maxProblems),
+		})
+	}
+	return validations, nil
+}
+
+// chunks divides expressions into lists, each with at most so many characters in all.
+func chunks(expressions []string, most int) [][]string {
+	var all [][]string
+	size := most
+	for _, e := range expressions {
+		if size += len(e); size > most {
+			all, size = append(all, nil), len(e)
+		}
+		all[len(all)-1] = append(all[len(all)-1], e)
+	}
+	return all
+}
+
+// problem returns an expression for what the check reports; an empty string if the Service passes.
+func (c check) problem() (string, error) {
+	expression, err := c.accepts(inPolicy, false)
+	if err != nil {
+		return "", err
+	}
+	passes := "(" + expression + ")"
+	if c.subject == everyKey {
+		message := strings.TrimPrefix(strings.TrimPrefix(c.message, c.field+": "), "metadata.annotations: ")
+		return inPolicy.changed + ".filter(k, !" + passes + ").map(k, 'metadata.annotations[' + k + ']: ' + " + quote(message) + ").join('; ')", nil
+	}
+	if c.key == "" {
+		return passes + " ? '' : " + quote(c.message), nil
+	}
+	value := inPolicy.after.at(c.key)
+	shown := fmt.Sprintf("(size(%[1]s) > %[2]d ? %[1]s.substring(0, %[2]d) + '…' : %[1]s)", value, maxShown)
+	return passes + " ? '' : " + quote(c.field+": Invalid value: ") + " + " + shown + " + " + quote(": "+c.message), nil
+}
+
 // Bounds of what a match condition validates. The API server stops an expression that exceeds its budget, and then
 // ignores the policy. Beyond the bounds, the validations do the work: each has a budget of its own.
 const (
@@ -119,7 +193,8 @@ const (
 
 // problems returns an expression that is true if at least one check fails: the API server evaluates it faster than all
 // the validations, which it needs only to find out what to report.
-func (v *vendor) problems(checks []check) (string, error) {
+// exact is false if the expression is only true for more Services than that, because it would be too long.
+func (v *vendor) problems(checks []check) (expression string, exact bool, err error) {
 	var eachKey, keys, service []string
 	for _, c := range checks {
 		n := inCondition
@@ -133,7 +208,7 @@ func (v *vendor) problems(checks []check) (string, error) {
 		}
 		accepted, err := c.accepts(n, false)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		*list = append(*list, "("+accepted+")")
 	}
@@ -142,7 +217,7 @@ func (v *vendor) problems(checks []check) (string, error) {
 		all := in("k", v.plain()) + " || !(" + v.ours() + ") || (" + strings.Join(eachKey, " && ") + ")"
 		keys = append([]string{"changed.all(k, " + all + ")"}, keys...)
 	}
-	found := ""
+	found, exact := "", true
 	if len(keys) > 0 {
 		ofKeys := "size(annotations) > " + maxAnnotations + " || " +
 			"annotations.exists(k, (" + v.ours() + ") && size(annotations[k]) > " + maxValue + ") || " +
@@ -150,17 +225,18 @@ func (v *vendor) problems(checks []check) (string, error) {
 				"!("+strings.Join(keys, " && ")+")"))
 		found = bind("annotations", annotations, "annotations.exists(k, "+v.ours()+") && ("+ofKeys+")")
 		if len(found) > maxCondition {
+			exact = false
 			found = bind("annotations", annotations, "annotations.exists(k, "+v.ours()+")")
 		}
 	}
 	if len(service) > 0 {
 		ofService := "!(" + strings.Join(service, " && ") + ")"
 		if found == "" {
-			return ofService, nil
+			return ofService, exact, nil
 		}
 		found = "(" + found + " || " + ofService + ")"
 	}
-	return found, nil
+	return found, exact, nil
 }
 
 // bind returns an expression in which a name stands for a value.
@@ -190,6 +266,9 @@ func (v *vendor) ours() string {
 	}
 	if len(others) > 0 {
 		all = append(all, in("k", others))
+	}
+	if len(all) == 0 {
+		return "false" // a catalog without annotations
 	}
 	return strings.Join(all, " || ")
 }
