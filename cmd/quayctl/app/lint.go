@@ -145,6 +145,8 @@ func (o *lintOptions) empty() manifest.Problem {
 // read reads files and directories, and returns what cannot be read.
 func (o *lintOptions) read(paths []string, stdin io.Reader) ([]manifest.File, []manifest.Problem) {
 	names, problems := manifest.Names(paths, o.recursive)
+	// They may be in the folder of the manifests.
+	names = slices.DeleteFunc(names, func(name string) bool { return isFile(name, o.config) || isFile(name, o.baseline) })
 	files := manifest.Read(names, stdin, o.wanted)
 	for _, f := range files {
 		problems = append(problems, f.Problems...)

@@ -130,3 +130,8 @@ func (l *livingFlags) writeBaseline(results []report.Result) error {
 	}
 	return nil
 }
+
+// isFile reports whether a file has a name, which may be empty.
+func isFile(file, name string) bool {
+	return name != "" && filepath.Clean(file) == filepath.Clean(name)
+}

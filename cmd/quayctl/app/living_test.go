@@ -70,6 +70,10 @@ func TestLintSuppressions(t *testing.T) {
 			if tc.stderr != ignored {
 				return
 			}
+			// The config file is not a manifest.
+			if _, _, stderr := run(t, "lint", "-R", "."); stderr != ignored {
+				t.Errorf("the whole folder: %q", stderr)
+			}
 			for format, want := range map[string]string{"sarif": `"justification":"our fork knows it"`, "json": `"justification": "our fork knows it"`} {
 				code, stdout, _ := run(t, append(args, "-o", format)...)
 				if code != 0 || strings.Count(stdout, want) != 1 {
@@ -95,6 +99,9 @@ func TestLintBaseline(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s", args, code, out)
 		}
 	}
+	if code, _, stderr := run(t, "lint", ".", "-R", "--baseline=./known.json"); code != 0 || strings.Contains(stderr, "unknown kind") {
+		t.Errorf("the baseline is read as a manifest: exit code %d, %s", code, stderr)
+	}
 	changed := strings.Replace(knownService, "    load", "    load-balancer.hetzner.cloud/protocol: tpc\n    load", 1)
 	if err := os.WriteFile("deploy/shop.yaml", []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,5 +119,26 @@ func TestLintBaseline(t *testing.T) {
 	}
 	if code, _, stderr := run(t, "lint", "deploy", "--write-baseline"); code != 2 || !strings.Contains(stderr, "requires --baseline") {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// A catalog of other objects is used for those that a template names, next to the built-in ones.
+func TestLintCatalogOfOtherObjects(t *testing.T) {
+	folder(t, map[string]string{
+		".quayctl.yaml": "catalogFiles: [gce.yaml]\ntemplates:\n- {group: networking.k8s.io, kind: Ingress, annotations: metadata.annotations, catalogs: [gce]}\n",
+		"gce.yaml": "name: gce\ntitle: GCE\ncontroller: example.com/gce\nversion: v1\ndate: \"2026-06-01\"\nkinds: [Ingress]\nhelp: It reports mistakes.\n" +
+			"prefixes: [ingress.gcp.kubernetes.io/]\nowns: {anyClass: true}\n---\nannotations:\n- name: ingress.gcp.kubernetes.io/pre-shared-cert\n" +
+			"  help: Certificates.\n  type: text\n  onInvalid: refused\n  source: [a.go]\n  valid: a\n",
+		"shop.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata:\n  name: a\n  annotations:\n    ingress.gcp.kubernetes.io/pre-shared-crt: x\n" +
+			"    alb.ingress.kubernetes.io/shceme: internal\n    alb.ingress.kubernetes.io/group.order: 5\n",
+	})
+	code, stdout, stderr := run(t, "lint", "shop.yaml")
+	for _, want := range []string{"shop.yaml:6:5: error: ", "[gce-unknown-key]", "shop.yaml:7:5: error: ", "[alb-unknown-key]"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if code != 1 || strings.Count(stdout, "manifest-invalid") != 1 || stderr != "3 errors in 1 of 1 Ingress\n" {
+		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
 }

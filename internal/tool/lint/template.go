@@ -75,6 +75,7 @@ func (l *Linter) generated(o *manifest.Object, templates []Template, reviewer *R
 	meta, _ := manifest.Decode[metav1.PartialObjectMetadata](o)
 	r = result(o, report.Object{Kind: o.Kind, Namespace: meta.Namespace, Name: meta.Name}, nil, nil)
 	r.Ignores = suppress.Annotations(meta.Annotations, o.Find)
+	decoded := map[string]bool{} // the paths whose mistakes have been reported
 	for _, t := range templates {
 		for _, indexes := range o.Expand(t.Annotations) {
 			if t.Type != "" && !slices.Contains(t.Types, o.Text(manifest.Fill(t.Type, indexes))) {
@@ -92,7 +93,10 @@ func (l *Linter) generated(o *manifest.Object, templates []Template, reviewer *R
 			if !concerned {
 				continue
 			}
-			ok = true
+			if ok = true; decoded[path] {
+				mistakes = nil
+			}
+			decoded[path] = true
 			for i, f := range findings {
 				findings[i].Field = path + strings.TrimPrefix(f.Field, annotationsField)
 			}

@@ -17,8 +17,8 @@ const (
 	prefix = "ignore.quaymaster.dev/"
 )
 
-// finding ids in comments.
-var id = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+// idPattern matches the ids of findings.
+var idPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // Annotations returns what the annotations of an object ignore. find locates a path in the source.
 func Annotations(annotations map[string]string, find func(path string) manifest.Place) []report.Ignore {
@@ -56,7 +56,7 @@ func ids(list string) []string {
 	var all []string
 	for one := range strings.SplitSeq(list, ",") {
 		one = strings.TrimSpace(one)
-		if !id.MatchString(one) {
+		if !idPattern.MatchString(one) {
 			return nil
 		}
 		all = append(all, one)
