@@ -80,9 +80,9 @@ GO_TEST = $(GO) test -vet=off
 RACE ?=
 RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO_TEST) $(if $(RACE),-race)
 
-# Tests that import test/harness/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
-# a cluster.
-TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|e2e/traffic\|safety\) '
+# Tests that import test/harness/env run a control plane; tests in test/dev run the whole demonstration; those in test/page
+# need a browser; tests in test/e2e need a cluster.
+TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|e2e/traffic\|page\|safety\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/harness/env | grep -v "quaymaster.dev/test/repo/\(architecture\|words\) " | cut -d ' ' -f 1)
 ATTACKS = quaymaster.dev/test/adversarial quaymaster.dev/test/adversarial/tenants
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | cut -d ' ' -f 1)
@@ -183,10 +183,14 @@ site: ## Write the documentation as a static site with search into bin/site.
 	@$(GO) run ./docs/site -version '$(VERSION)' bin/site
 	@echo "site: bin/site; serve it with any web server, for example: python3 -m http.server --directory bin/site"
 
+.PHONY: vendor-page
+vendor-page: ## Copy the library of the page's plots, as tools/page pins it, to the sources of the page.
+	@tools/page.sh vendor
+
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
 	@rm -rf .dev dist bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/image.tar \
-		bin/release bin/first bin/bench bin/site bin/*.tgz bin/*.tgz.prov
+		bin/release bin/first bin/bench bin/site bin/page bin/*.tgz bin/*.tgz.prov
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.
@@ -216,7 +220,7 @@ build-dev:
 ##@ Check
 
 .PHONY: test
-test: test-unit test-safety test-integration test-dev ## Run all tests: unit, safety, integration, demonstration (RACE=1: with the race detector).
+test: test-unit test-safety test-integration test-dev test-page ## Run all tests: unit, safety, integration, demonstration, pages (RACE=1: with the race detector).
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, which need only Go (RACE=1); those of edges need root and Debian's packages.
@@ -276,14 +280,22 @@ test-versions: ## Run the integration tests and those of the chart on kube-apise
 
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration and test everything it prints.
+	@tools/page.sh browser
 	@echo "the demonstration, end to end"
-	@$(RACE_TEST) -count=1 -timeout 15m ./test/dev
+	@$(RACE_TEST) -count=1 -timeout 15m ./test/dev -screenshots '$(CURDIR)/bin/page/demonstration'
 
 .PHONY: test-edge
 test-edge: ## Test edges with real packets in network namespaces, all of it (needs root and Debian's packages; takes minutes).
 	@tools/edge-packages.sh
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 60m ./test/edge -full
+
+.PHONY: test-page
+test-page: ## Look at the page of mycloud and at pages of findings in Chromium, which is installed; screenshots are in bin/page.
+	@tools/page.sh browser
+	@$(MAKE) build
+	@echo "pages in a browser"
+	@$(GO_TEST) -count=1 -timeout 15m ./test/page -screenshots '$(CURDIR)/bin/page'
 
 .PHONY: test-ha
 test-ha: ## Check 200 histories of servers that share a state, while they and the members of etcd fail (takes half an hour).

@@ -187,7 +187,8 @@ func (d *demo) explain(took time.Duration) error {
 	if d.traffic != nil {
 		answers = fmt.Sprintf(trafficGuide, d.relative(kubectl))
 	}
-	fmt.Fprintf(d.out, guide, took.Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()), d.relative(kubectl), answers)
+	fmt.Fprintf(d.out, guide, took.Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()), d.relative(kubectl), answers,
+		d.cloud.Endpoint+"/ui/", d.relative(d.cloud.TokenFile))
 	return nil
 }
 

@@ -1,11 +1,15 @@
 package main
 
 // guide is printed when the demonstration is ready. Its arguments are the seconds that took, the directory of logs, the
-// file with the environment, the path of kubectl and trafficGuide.
+// file with the environment, the path of kubectl, trafficGuide, the address of the page and the file with its token.
 const guide = `
 Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in another terminal, in this directory:
 
   . %[3]s
+
+  # The page of the cloud: load balancers and their traffic, edges, jobs, certificates. Log in with the token in
+  # %[7]s.
+  %[6]s
 
   # A Service with four mistakes is denied. The response lists each mistake with its remedy; nothing is created.
   %[4]s apply -f examples/service-bad.yaml
@@ -59,7 +63,7 @@ The cloud and both roles of Quaymaster are restarted if you kill them. Press Ctr
 const trafficGuide = `  # The address answers: an edge carries the traffic to the Nodes. The limit of 100 connections per second of its admin
   # port holds: of 300 at once, those beyond it are refused (000).
   address=$(%[1]s get service shop -o jsonpath='{.status.loadBalancer.ingress[0].ip}')
-  curl http://$address/
+  curl http://$address/          # the plots of the page move
   curl -s -Z -H 'Connection: close' -o /dev/null -w '%%{http_code}\n' "http://$address:8443/[1-300]" | sort | uniq -c
 
 `

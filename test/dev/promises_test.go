@@ -39,6 +39,8 @@ func TestPromises(t *testing.T) {
 		{"an invalid Service is denied with all mistakes", d.deniesBadService},
 		{"a valid Service gets a load balancer", d.admitsGoodService},
 		{"its address answers, up to its limits", d.answers},
+		{"its traffic is on the page", d.showsTraffic},
+		{"the page works in a browser", d.showsPage},
 		{"a change of max QPS is applied to the cloud", d.changesMaxQPS},
 		{"an ingress node is selected without a change to the Service", d.selectsIngressNode},
 		{"policies set defaults", d.setsDefaultsOfPolicies},
@@ -66,9 +68,10 @@ func TestPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(log), want) ||
-		strings.Contains(string(log), "%!") {
-		t.Errorf("the guide is broken or lacks %q:\n%s", want, log)
+	for _, want := range []string{". " + filepath.Join(d.dir, "env"), d.env["MYCLOUD_ENDPOINT"] + "/ui/", "mycloud.token"} {
+		if !strings.Contains(string(log), want) || strings.Contains(string(log), "%!") {
+			t.Errorf("the guide is broken or lacks %q:\n%s", want, log)
+		}
 	}
 	pids := d.pids(t)
 	if err := d.Stop(time.Minute); err != nil {

@@ -19,6 +19,11 @@ import (
 // licenses is the name of the file with the licenses of all modules that the programs of a product were built from.
 const licenses = "THIRD-PARTY-LICENSES"
 
+// embedded are the packages of npm whose files are in the programs of a product, with the folders of their licenses.
+var embedded = map[string]map[string]string{
+	"mycloud": {"npm:uplot": "internal/mycloud/server/page/assets/uplot"},
+}
+
 var license = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-._].*)?$`)
 
 // writeLicenses writes the licenses and notices of modules, each text once, below the names of those that it is from.
@@ -33,6 +38,15 @@ func (r release) writeLicenses(p product, platform string) error {
 		texts, err := licensesIn(r.sources[name])
 		if err != nil {
 			return fmt.Errorf("module %s: %w", name, err)
+		}
+		for text := range texts {
+			from[text] = append(from[text], name)
+		}
+	}
+	for name, folder := range embedded[p.name] {
+		texts, err := licensesIn(folder)
+		if err != nil {
+			return fmt.Errorf("package %s: %w", name, err)
 		}
 		for text := range texts {
 			from[text] = append(from[text], name)

@@ -84,9 +84,10 @@ type EdgeFault struct {
 
 // The limits of a heartbeat, which its schema repeats because tags cannot refer to constants.
 const (
-	MaxFaults   = 20_000
-	MaxHealth   = 100_000
-	MaxCounters = 20_000
+	MaxFaults    = 20_000
+	MaxHealth    = 100_000
+	MaxCounters  = 20_000
+	MaxAnnounced = 40_000
 )
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
@@ -103,6 +104,9 @@ type Heartbeat struct {
 	HealthReset bool `json:"health_reset,omitempty"`
 	// The counters of all listeners. Absent if they have not changed since the last heartbeat.
 	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000"`
+	// The addresses that the edge announces, so that their traffic arrives. Absent if they have not changed since the
+	// last heartbeat.
+	Announced *[]string `json:"announced,omitempty" maxItems:"40000"`
 }
 
 // HeartbeatReply is the response to a heartbeat.

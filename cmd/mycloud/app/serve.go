@@ -67,6 +67,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTPS, or HTTP on a loopback address. A token is required in --token-file or " + tokenVariable + ".\n" +
 			"The state is kept in --data-dir, or in etcd, where several servers share it; every acknowledged write is on disk.\n" +
+			"A page to look at, which needs the token, is at /ui/ of its address.\n" +
 			"Traffic is carried by edges, which register with a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
 			"Without it there are no edges, and the operating state of load balancers is unknown.",
 		Args: command.NoArguments,

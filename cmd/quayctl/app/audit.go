@@ -36,7 +36,7 @@ type auditOptions struct {
 // the first have been corrected.
 const mostEvents = 100
 
-var auditOutputs = []string{flags.Table, flags.JSON, flags.SARIF}
+var auditOutputs = []string{flags.Table, flags.JSON, flags.SARIF, flags.HTML}
 
 func newAuditCommand() *cobra.Command {
 	o := &auditOptions{}
@@ -51,8 +51,9 @@ func newAuditCommand() *cobra.Command {
 			"file or the baseline says so. Admission and Events ignore these.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
 			"read.",
-		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json",
-		Args:    command.NoArguments,
+		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json\n" +
+			"  quayctl audit -o html > audit.html",
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd.Flags()); err != nil {
 				return err
@@ -127,11 +128,12 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if err := o.apply(found.Results, nil, stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
-	if err := show(stdout, o.output, found.Results); err != nil {
+	summary := report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}})
+	if err := show(stdout, o.output, found.Results, "Findings in the cluster", summary); err != nil {
 		return err
 	}
 	if o.output == flags.Table {
-		fmt.Fprintln(stderr, report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}}))
+		fmt.Fprintln(stderr, summary)
 	}
 	if unrecorded != nil {
 		return command.Exit(command.ExitUsage, fmt.Errorf("record an Event: %w", unrecorded))

@@ -33,7 +33,7 @@ type lintOptions struct {
 }
 
 var (
-	lintOutputs = []string{flags.Text, flags.JSON, flags.SARIF, flags.GitHub}
+	lintOutputs = []string{flags.Text, flags.JSON, flags.SARIF, flags.GitHub, flags.HTML}
 	colors      = []string{"auto", "always", "never"}
 )
 
@@ -54,7 +54,8 @@ func newLintCommand() *cobra.Command {
 			"  quayctl lint -R -f manifests/ --policy=policies.yaml --defaults\n" +
 			"  helm template shop ./chart | quayctl lint -f -\n" +
 			"  quayctl lint -R deploy/ -o sarif > lint.sarif\n" +
-			"  quayctl lint -R deploy/ --baseline=quayctl-baseline.json",
+			"  quayctl lint -R deploy/ --baseline=quayctl-baseline.json\n" +
+			"  quayctl lint -R deploy/ -o html > lint.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = append(o.files, args...)
 			if err := o.validate(cmd.Flags()); err != nil {
@@ -187,13 +188,14 @@ func objects(files []manifest.File) []*manifest.Object {
 
 func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, counts report.Counts) error {
 	var err error
+	summary := report.Summary(results, counts)
 	if o.output == flags.Text {
 		err = report.Text(stdout, results, o.inColour(stdout), widthOf(stdout))
 	} else {
-		err = show(stdout, o.output, results)
+		err = show(stdout, o.output, results, "Findings in manifests", summary)
 	}
 	if err == nil && (o.output == flags.Text || o.output == flags.GitHub) {
-		fmt.Fprintln(stderr, fitted(stderr, report.Summary(results, counts)))
+		fmt.Fprintln(stderr, fitted(stderr, summary))
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +70,46 @@ func TestLintOutputs(t *testing.T) {
 	}
 }
 
+// TestLintHTML: the page has the findings of JSON, and the summary.
+func TestLintHTML(t *testing.T) {
+	args := []string{"lint", "-R", "-f", "testdata/lint", "--policy=testdata/policies.yaml", "--defaults", "-o"}
+	code, page, stderr := run(t, append(args, "html")...)
+	if code != 1 || stderr != "" {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	_, raw, _ := run(t, append(args, "json")...)
+	var want struct {
+		Results []struct {
+			Findings []struct{ ID, Severity, Remedy string }
+			Defaults []struct{ Key string }
+		}
+	}
+	if err := json.Unmarshal([]byte(raw), &want); err != nil {
+		t.Fatal(err)
+	}
+	has := func(text string, n int) {
+		t.Helper()
+		if got := strings.Count(page, text); got < n || n == 0 {
+			t.Errorf("%q is on the page %d times, want %d", text, got, n)
+		}
+	}
+	counts := map[string]int{}
+	for _, r := range want.Results {
+		for _, f := range r.Findings {
+			counts[fmt.Sprintf(`data-severity="%s" data-id="%s"`, f.Severity, f.ID)]++
+			counts["Remedy: "+html.EscapeString(strings.Join(strings.Fields(f.Remedy), " "))]++
+		}
+		for _, d := range r.Defaults {
+			counts["admission adds <code>"+d.Key]++
+		}
+	}
+	for text, n := range counts {
+		has(text, n)
+	}
+	has("7 errors and 3 warnings in 3 of 5 objects", 1)
+	has("<mark>", 7)
+}
+
 func TestLintExitCodes(t *testing.T) {
 	const (
 		good    = "../../../test/corpus/valid/plain.yaml"
@@ -96,7 +138,7 @@ func TestLintExitCodes(t *testing.T) {
 		},
 		"bad flags": {
 			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
-			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or ` +
+			`quayctl lint: --output must be text, json, sarif, github or html; got "xml"; --color must be auto, always or ` +
 				`never; got "red"; ` +
 				`--catalog must be one or more of ` + strings.Join(library.BuiltIn().Names(), ", ") +
 				`; got "x"; see "quayctl lint --help"` + "\n",

@@ -42,13 +42,15 @@ func verdict(results []report.Result, unreadable bool) error {
 	return nil
 }
 
-// show writes results in a format that lint and audit share.
-func show(w io.Writer, form string, results []report.Result) error {
+// show writes results in a format that lint and audit share. Pages have the title and the summary.
+func show(w io.Writer, form string, results []report.Result, title, summary string) error {
 	switch form {
 	case flags.JSON:
 		return report.JSON(w, results)
 	case flags.SARIF:
 		return report.SARIF(w, results, tool())
+	case flags.HTML:
+		return report.HTML(w, results, title, summary, tool())
 	case flags.Table:
 		return report.Table(w, results)
 	}

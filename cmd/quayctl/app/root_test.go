@@ -41,7 +41,7 @@ func TestEveryCommandShowsAnExample(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--output": "text\njson\nsarif\ngithub\n:4\n", "--catalog": strings.Join(library.BuiltIn().Names(), "\n") + "\n:4\n", "--color": "auto\nalways\nnever\n:4\n",
+		"--output": "text\njson\nsarif\ngithub\nhtml\n:4\n", "--catalog": strings.Join(library.BuiltIn().Names(), "\n") + "\n:4\n", "--color": "auto\nalways\nnever\n:4\n",
 	} {
 		if _, stdout, _ := run(t, "__complete", "lint", flag, ""); stdout != want {
 			t.Errorf("%s: %q, want %q", flag, stdout, want)

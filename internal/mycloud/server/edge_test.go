@@ -336,6 +336,7 @@ func TestHostileHeartbeats(t *testing.T) {
 		`{"applied_revision":"1","health":[{"state":"fine","family":"ipv4"}]}`:                             "/health/0/state",
 		`{"applied_revision":"1","health":[{"state":"online","family":"ipv5"}]}`:                           "/health/0/family",
 		`{"applied_revision":"1","faults":[{"load_balancer_id":"` + long + `"}]}`:                          "/faults/0",
+		`{"applied_revision":"1","announced":["10.0.0.1","<b>"]}`:                                          "/announced/1",
 		`{"applied_revision":"1","counters":[{"family":"ipv5"}]}`:                                          "/counters/0/family",
 	} {
 		got := c.send("POST", path, body, "Authorization", "Bearer "+ownToken("edge-1")).want(t, 422, cloudv1.CodeInvalid)

@@ -223,6 +223,7 @@ func (s *Server) Run(ctx context.Context) {
 	if s.shared {
 		listening.Go(func() { s.api.Edges.Listen(ctx) })
 	}
+	listening.Go(func() { s.api.History.Run(ctx) })
 	s.store.Lead(ctx, func(ctx context.Context, st store.Store) {
 		runner := s.runner
 		runner.Store = st

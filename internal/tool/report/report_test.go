@@ -2,6 +2,8 @@ package report_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/net/html"
 
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/report"
@@ -269,5 +272,74 @@ func TestTextFitsTerminals(t *testing.T) {
 		if len(line) > 80 || strings.HasSuffix(line, "wor") {
 			t.Errorf("%d characters: %s", len(line), line)
 		}
+	}
+}
+
+// hostile has what a browser must not take for anything but text.
+const hostile = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e{{script}}{{policy}}"
+
+// TestHTML: the page needs nothing else, its policy lets its own script and style run and nothing more, and everything of
+// users is text.
+func TestHTML(t *testing.T) {
+	all := results()
+	all[0].File, all[0].Object.Name = hostile, hostile
+	all[0].Defaults = []report.Default{{Key: hostile, Value: hostile, Policy: hostile}}
+	all[0].Findings = append(all[0].Findings, report.Finding{
+		ID: hostile, Severity: finding.Warning, Path: hostile, Value: hostile, Message: hostile, Remedy: hostile, Line: 1,
+		Excerpt: report.Excerpt{Text: "\t" + hostile, Mark: 2, Width: 5},
+	})
+	var out bytes.Buffer
+	err := report.HTML(&out, all, hostile, hostile, report.Tool{Version: hostile, Rule: func(id string) (report.Rule, bool) {
+		return report.Rule{Doc: finding.Doc{ID: id, Help: hostile}, Page: "docs/page.md#x"}, id != "unknown"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	if strings.Contains(page, "\u202e") {
+		t.Error("the page has a mark that reverses text")
+	}
+	tags, policy := map[string]int{}, ""
+	inside := map[string]string{}
+	for z := html.NewTokenizer(strings.NewReader(page)); z.Next() != html.ErrorToken; {
+		token := z.Token()
+		if token.Type != html.StartTagToken {
+			continue
+		}
+		tags[token.Data]++
+		for _, a := range token.Attr {
+			switch {
+			case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "src", a.Key == "action":
+				t.Errorf("the page has %s", token)
+			case a.Key == "href" && !strings.HasPrefix(a.Val, "#") && a.Val != "https://quaymaster.dev/docs/page.html#x":
+				t.Errorf("the page refers to %s", a.Val)
+			case a.Key == "content" && strings.HasPrefix(a.Val, "default-src"):
+				policy = a.Val
+			}
+		}
+		if token.Data == "script" || token.Data == "style" {
+			z.Next()
+			sum := sha256.Sum256(z.Raw())
+			inside[token.Data] = token.Data + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		}
+	}
+	if tags["script"] != 1 || tags["style"] != 1 || tags["img"] != 0 || tags["link"] != 0 {
+		t.Errorf("tags: %v", tags)
+	}
+	if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, inside["script"]) || !strings.Contains(policy, inside["style"]) {
+		t.Errorf("policy %q does not have %v", policy, inside)
+	}
+	if got := strings.Count(page, `class="finding `); got != 6 {
+		t.Errorf("%d findings, want 6", got)
+	}
+	for _, want := range []string{"Remedy: write 5", "must be 5 % and\\u001b[31m not: 6", "ClusterLoadBalancerPolicy all", "It is not described."} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+
+	out.Reset()
+	if err := report.HTML(&out, nil, "Findings", "no problems in 3 Services", report.Tool{}); err != nil || !strings.Contains(out.String(), "There are no findings.") {
+		t.Errorf("without findings: %v %s", err, out.String())
 	}
 }

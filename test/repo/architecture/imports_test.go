@@ -96,7 +96,7 @@ var rules = map[string]rule{
 		folders: []string{"internal/tool/lint", "internal/tool/manifest", "internal/tool/report", "internal/tool/suppress"},
 		only: []string{
 			"api", "internal/rules/annotation", "internal/rules/finding", "internal/rules/loadbalancer", "internal/rules/catalog", "internal/rules/policy", "internal/rules/review",
-			"internal/tool/manifest", "internal/tool/report", "internal/tool/suppress", "internal/wrap", "github.com/bmatcuk/doublestar/v4",
+			"internal/tool/manifest", "internal/tool/report", "internal/tool/suppress", "internal/visible", "internal/wrap", "github.com/bmatcuk/doublestar/v4",
 			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		never: append([]string{"internal/tool/audit"}, clients[:3]...),

@@ -47,6 +47,9 @@ func TestArchives(t *testing.T) {
 						t.Errorf("no %s", file)
 					}
 				}
+				if name == "mycloud" && !strings.Contains(string(files["THIRD-PARTY-LICENSES"]), "npm:uplot\n") {
+					t.Error("the license of the plots is missing")
+				}
 			})
 		}
 	}

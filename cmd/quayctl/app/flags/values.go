@@ -18,6 +18,7 @@ const (
 	JSON   = "json"
 	SARIF  = "sarif"
 	GitHub = "github"
+	HTML   = "html"
 )
 
 // Class says which Services are ours, as in the cloud config.

@@ -259,6 +259,18 @@ func (s *speaker) settled(ctx context.Context) bool {
 	}
 }
 
+// said returns the addresses that are announced, in their order.
+func (s *speaker) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]string, 0, len(s.announced))
+	for x := range s.announced {
+		list = append(list, x.String())
+	}
+	slices.Sort(list)
+	return list
+}
+
 // audible returns the addresses that may be announced.
 func (s *speaker) audible() map[netip.Addr]bool {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -64,6 +65,8 @@ type reporter struct {
 	complete     bool
 	health       sentHealth
 	countersSent time.Time
+	// announced is what the cloud knows of the announcements.
+	announced []string
 }
 
 // reportPeriodically sends heartbeats until ctx is done.
@@ -107,6 +110,10 @@ func (r *reporter) send(ctx context.Context) error {
 		r.id, r.complete = edge.ID, false
 	}
 	now, current := r.Clock.Now(), r.currentReport()
+	if current.counters == nil {
+		// As null, they would be missing, and the cloud would ask for everything again.
+		current.counters = []cloudv1.ListenerCounter{}
+	}
 	h := cloudv1.Heartbeat{AppliedRevision: current.revision, Faults: current.faults}
 	if !r.complete {
 		r.health = sentHealth{known: map[reportedMember]cloudv1.MemberHealth{}}
@@ -117,6 +124,11 @@ func (r *reporter) send(ctx context.Context) error {
 	}
 	if !r.complete || now.Sub(r.countersSent) >= countersInterval {
 		h.Counters = &current.counters
+	}
+	announced := r.speaker.said()
+	announced = announced[:min(len(announced), cloudv1.MaxAnnounced)]
+	if !r.complete || !slices.Equal(announced, r.announced) {
+		h.Announced = &announced
 	}
 	limited, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
@@ -132,6 +144,7 @@ func (r *reporter) send(ctx context.Context) error {
 	if h.Counters != nil {
 		r.countersSent = now
 	}
+	r.announced = announced
 	r.health.received(changes)
 	r.complete = reply.Complete
 	if reply.IntervalMS > 0 {

@@ -1,8 +1,14 @@
 package agent_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,4 +120,56 @@ func TestShare(t *testing.T) {
 		health, err := w.cloud.Client.LoadBalancerHealth(t.Context(), small.ID)
 		return err == nil && health.Pools[0].Members[1].OperatingState == cloudv1.OperatingOffline
 	})
+}
+
+// TestAnnouncements: the cloud hears what the edge announces when that changes, and only then.
+func TestAnnouncements(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	var heard [][]string
+	beats := 0
+	w.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, ":heartbeat") {
+			return false
+		}
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var h cloudv1.Heartbeat
+		if err != nil || json.Unmarshal(body, &h) != nil {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if beats++; h.Announced != nil {
+			heard = append(heard, *h.Announced)
+		}
+		return false
+	})
+	announces := func(want ...string) {
+		t.Helper()
+		slices.Sort(want)
+		w.eventually(fmt.Sprintf("the cloud hears of %v", want), func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(heard) > 0 && slices.Equal(heard[len(heard)-1], want)
+		})
+	}
+	first := w.create("first")
+	announces(first.Addresses()...)
+	second := w.create("second")
+	announces(append(first.Addresses(), second.Addresses()...)...)
+	w.delete(first.ID)
+	announces(second.Addresses()...)
+
+	mu.Lock()
+	known, begin := len(heard), beats
+	mu.Unlock()
+	w.eventually("more heartbeats", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return beats > begin+2
+	})
+	if len(heard) != known {
+		t.Errorf("told again: %v", heard[known:])
+	}
 }

@@ -28,6 +28,8 @@ import (
 	"quaymaster.dev/internal/mycloud/server/api/write"
 	"quaymaster.dev/internal/mycloud/server/certificate"
 	"quaymaster.dev/internal/mycloud/server/edges"
+	"quaymaster.dev/internal/mycloud/server/history"
+	"quaymaster.dev/internal/mycloud/server/page"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
 
@@ -66,6 +68,8 @@ type API struct {
 	// Edges are the machines that carry traffic, and LoadBalancers what they carry: both need care beyond requests.
 	Edges         *registration.Edges
 	LoadBalancers *loadbalancers.LoadBalancers
+	// History has what load balancers have carried.
+	History *history.History
 
 	huma    huma.API
 	handler http.Handler
@@ -82,7 +86,8 @@ func New(o Options) *API {
 		LoadBalancers: loadbalancers.New(loadbalancers.Options{
 			Read: r, Write: w, Members: o.Members, Edges: known, JobDuration: o.JobDuration, Clock: o.Clock, Logger: o.Logger,
 		}),
-		huma: operations,
+		History: history.New(o.Clock, known),
+		huma:    operations,
 	}
 	jobs := watch.Jobs(o.JobDuration)
 	a.Edges.Register()
@@ -97,8 +102,12 @@ func New(o Options) *API {
 	registerPlaces(r)
 	registerVolumes(r)
 	registerMeta(r, o)
+	looks := page.New(page.Options{
+		Store: o.Store, Clock: o.Clock, Edges: known, EdgeView: a.Edges.View(), LoadBalancerView: a.LoadBalancers.View(), JobView: jobs,
+		Facts: a.LoadBalancers.Facts, History: a.History, MayRead: tokens.MayRead, Cipher: o.Cipher, Logger: o.Logger,
+	})
 	a.handler = handler.New(operations.Adapter(), handler.Options{
-		Store: o.Store, Clock: o.Clock, Tokens: tokens, Limits: o.Limits, Faults: o.Faults, Admin: o.Admin, Logger: o.Logger,
+		Store: o.Store, Clock: o.Clock, Tokens: tokens, Limits: o.Limits, Faults: o.Faults, Admin: o.Admin, Page: looks.Handler, Logger: o.Logger,
 	})
 	return a
 }

@@ -50,8 +50,28 @@ func (c *Cipher) Seal(id string, pair cloudv1.KeyPair) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode key pair: %w", err)
 	}
-	// Of this kind of cipher, the nonce is random and part of the result.
-	return string(c.aead.Seal(nil, nil, plain, []byte(id))), nil //nolint:gosec // G407: the nonce is not chosen here
+	return string(c.seal(id, plain)), nil
+}
+
+// seal encrypts bytes for an id. Of this kind of cipher, the nonce is random and part of the result.
+func (c *Cipher) seal(id string, plain []byte) []byte {
+	return c.aead.Seal(nil, nil, plain, []byte(id)) //nolint:gosec // G407: the nonce is not chosen here
+}
+
+// SealText encrypts a text that is not stored. The result has letters, digits, - and _, and can only be opened for the same
+// purpose, which must not be the id of a certificate.
+func (c *Cipher) SealText(purpose, text string) string {
+	return base64.RawURLEncoding.EncodeToString(c.seal(purpose, []byte(text)))
+}
+
+// OpenText decrypts a text, and returns false if it was not encrypted with this key for this purpose.
+func (c *Cipher) OpenText(purpose, sealed string) (text string, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return "", false
+	}
+	plain, err := c.aead.Open(nil, nil, raw, []byte(purpose))
+	return string(plain), err == nil
 }
 
 // Open decrypts the key pair of a certificate.

@@ -4,6 +4,7 @@ package edges
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -43,6 +44,10 @@ type Edge struct {
 	health map[memberID]cloudv1.MemberHealth
 	// counters are those of all listeners by load balancer; nil if the edge has not reported any.
 	counters map[string][]cloudv1.ListenerCounter
+	// counted is how often the edge has reported counters.
+	counted int
+	// announced are the addresses that the edge announces; nil if it has not said.
+	announced []string
 }
 
 type memberID struct{ loadBalancer, pool, family, key string }
@@ -62,10 +67,22 @@ func (e *Edge) Health(loadBalancer, pool, family, key string) (cloudv1.MemberHea
 	return h, ok
 }
 
+// MemberHealth returns the health of all members that the edge has probed.
+func (e *Edge) MemberHealth() iter.Seq[cloudv1.MemberHealth] { return maps.Values(e.health) }
+
 // CountersOf returns the counters of a load balancer's listeners.
 func (e *Edge) CountersOf(loadBalancer string) []cloudv1.ListenerCounter {
 	return e.counters[loadBalancer]
 }
+
+// Counters returns the counters of all load balancers, by their ids.
+func (e *Edge) Counters() iter.Seq2[string, []cloudv1.ListenerCounter] { return maps.All(e.counters) }
+
+// Counted returns how often the edge has reported counters since the server started.
+func (e *Edge) Counted() int { return e.counted }
+
+// Announced returns the addresses that the edge announces, and false if it has not said. Callers must not change them.
+func (e *Edge) Announced() ([]string, bool) { return e.announced, e.announced != nil }
 
 // complete reports whether the cloud has all that the edge reports.
 func (e *Edge) complete() bool { return e.health != nil && e.counters != nil }
@@ -144,6 +161,9 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 	if h.Counters != nil {
 		e.setCounters(*h.Counters)
 	}
+	if h.Announced != nil {
+		e.announced = *h.Announced
+	}
 	r.edges[id] = &e
 	if applied != old.Applied || !slices.Equal(e.Faults, old.Faults) {
 		r.wake()
@@ -164,6 +184,7 @@ func (e *Edge) setFaults(faults []cloudv1.EdgeFault) {
 
 func (e *Edge) setCounters(counters []cloudv1.ListenerCounter) {
 	e.counters = map[string][]cloudv1.ListenerCounter{}
+	e.counted++
 	for _, c := range counters {
 		e.counters[c.LoadBalancerID] = append(e.counters[c.LoadBalancerID], c)
 	}

@@ -17,6 +17,8 @@ type Beat struct {
 type Details struct {
 	Health   []cloudv1.MemberHealth    `json:"health"`
 	Counters []cloudv1.ListenerCounter `json:"counters"`
+	// Announced are the addresses that the edge announces.
+	Announced []string `json:"announced"`
 }
 
 // Beat returns the last heartbeat of an edge.
@@ -24,7 +26,7 @@ func (e *Edge) Beat() Beat { return Beat{At: e.HeartbeatAt, Applied: e.Applied, 
 
 // Details returns all that an edge has reported.
 func (e *Edge) Details() Details {
-	var d Details
+	d := Details{Announced: e.announced}
 	if e.health != nil {
 		d.Health = make([]cloudv1.MemberHealth, 0, len(e.health))
 	}
@@ -59,6 +61,9 @@ func (r *Registry) Learn(id string, d Details) {
 		}
 		if d.Counters != nil {
 			e.setCounters(d.Counters)
+		}
+		if d.Announced != nil {
+			e.announced = d.Announced
 		}
 	})
 }

@@ -35,29 +35,36 @@ type Use struct {
 }
 
 // UseOf returns how many addresses of each pool are in use.
-func UseOf(s store.Store) ([]Use, error) {
-	var all []Use
-	err := s.View(func(tx *store.Tx) error {
-		pools, err := Pools(tx)
-		if err != nil {
-			return err
+func UseOf(s store.Store) (all []Use, err error) {
+	err = s.View(func(tx *store.Tx) (err error) {
+		all, err = UseIn(tx)
+		return err
+	})
+	return all, err
+}
+
+// UseIn is UseOf in a transaction.
+func UseIn(tx *store.Tx) ([]Use, error) {
+	pools, err := Pools(tx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Use, 0, len(pools))
+	for _, p := range pools {
+		all = append(all, Use{Pool: p})
+	}
+	err = store.Addresses.Each(tx, func(x *cloudv1.Address) error {
+		// Only addresses are stored.
+		address, _ := netip.ParseAddr(x.ID)
+		i := slices.IndexFunc(all, func(u Use) bool { return u.Pool.Prefix.Contains(address) })
+		switch {
+		case i < 0:
+		case x.State == cloudv1.AddressReserved:
+			all[i].Reserved++
+		default:
+			all[i].Assigned++
 		}
-		for _, p := range pools {
-			all = append(all, Use{Pool: p})
-		}
-		return store.Addresses.Each(tx, func(x *cloudv1.Address) error {
-			// Only addresses are stored.
-			address, _ := netip.ParseAddr(x.ID)
-			i := slices.IndexFunc(all, func(u Use) bool { return u.Pool.Prefix.Contains(address) })
-			switch {
-			case i < 0:
-			case x.State == cloudv1.AddressReserved:
-				all[i].Reserved++
-			default:
-				all[i].Assigned++
-			}
-			return nil
-		})
+		return nil
 	})
 	return all, err
 }

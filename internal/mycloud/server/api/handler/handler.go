@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,6 +17,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
+	"quaymaster.dev/internal/mycloud/server/page"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
 
@@ -29,13 +31,17 @@ type Options struct {
 	// Faults injects faults into requests; it may be nil.
 	Faults func(http.Handler) http.Handler
 	// Admin serves /admin/faults; it may be nil.
-	Admin  http.Handler
+	Admin http.Handler
+	// Page returns the handler of page.Path, whose requests of those who are logged in go through the argument. It may be
+	// nil.
+	Page   func(limited func(http.Handler) http.Handler) http.Handler
 	Logger *slog.Logger
 }
 
 // New returns the handler of operations, of HealthPath and of ReadyPath.
 func New(operations http.Handler, o Options) http.Handler {
-	h := limit(newLimiter(o.Clock, o.Limits), operations)
+	limits := newLimiter(o.Clock, o.Limits)
+	h := limit(limits, operations)
 	h = o.Tokens.Authenticate(h)
 	if o.Faults != nil {
 		h = o.Faults(h)
@@ -44,6 +50,7 @@ func New(operations http.Handler, o Options) http.Handler {
 	// Injected faults look like what the cloud itself answers.
 	h = o.sameState(h)
 	h = o.current(h)
+	h = o.page(limits, h)
 	h = o.health(h)
 	h = o.recoverPanics(h)
 	h = o.logRequests(h)
@@ -148,6 +155,21 @@ func (o *Options) health(next http.Handler) http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))
+	})
+}
+
+// page serves the page, which shows what there is even if the state cannot be reached.
+func (o *Options) page(limits *limiter, next http.Handler) http.Handler {
+	if o.Page == nil {
+		return next
+	}
+	shown := o.Page(func(h http.Handler) http.Handler { return limit(limits, h) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path+"/", page.Path) {
+			shown.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -182,7 +182,7 @@ func (a *LoadBalancers) listLoadBalancers(
 
 // showLoadBalancers adds the operating state.
 func (a *LoadBalancers) showLoadBalancers(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
-	f := a.facts(tx)
+	f := a.Facts(tx)
 	return func(lb *cloudv1.LoadBalancer) error {
 		h, err := balancer.Observe(lb, f)
 		lb.OperatingState = h.OperatingState
@@ -197,14 +197,14 @@ func (a *LoadBalancers) loadBalancerHealth(_ context.Context, p *idParams) (*ope
 		if err != nil {
 			return failure.Absent(err)
 		}
-		h, err = balancer.Observe(lb, a.facts(tx))
+		h, err = balancer.Observe(lb, a.Facts(tx))
 		return err
 	})
 	return &operation.Plain[cloudv1.Health]{Body: h}, err
 }
 
-// facts returns the facts that health depends on. Callers must not change them.
-func (a *LoadBalancers) facts(tx *store.Tx) balancer.Facts {
+// Facts returns the facts that health depends on. Callers must not change them.
+func (a *LoadBalancers) Facts(tx *store.Tx) balancer.Facts {
 	groups := a.groups.of(tx, store.NodeGroups.UnchangedSince)
 	instances := a.instances.of(tx, store.Instances.UnchangedSince)
 	return balancer.Facts{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -34,6 +35,7 @@ func (h *heartbeat) UnmarshalJSON(raw []byte) error {
 		Health          json.RawMessage `json:"health"`
 		HealthReset     bool            `json:"health_reset"`
 		Counters        json.RawMessage `json:"counters"`
+		Announced       json.RawMessage `json:"announced"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
@@ -49,7 +51,10 @@ func (h *heartbeat) UnmarshalJSON(raw []byte) error {
 	if h.Health, err = atMost[cloudv1.MemberHealth](parts.Health, "health", cloudv1.MaxHealth); err != nil {
 		return err
 	}
-	h.Counters, err = atMost[cloudv1.ListenerCounter](parts.Counters, "counters", cloudv1.MaxCounters)
+	if h.Counters, err = atMost[cloudv1.ListenerCounter](parts.Counters, "counters", cloudv1.MaxCounters); err != nil {
+		return err
+	}
+	h.Announced, err = atMost[string](parts.Announced, "announced", cloudv1.MaxAnnounced)
 	return err
 }
 
@@ -116,6 +121,13 @@ func (p *heartbeatParams) Resolve(huma.Context) []error {
 		for i, c := range *h.Counters {
 			names("counters", i, c.LoadBalancerID, c.ListenerKey)
 			family("counters", i, c.Family)
+		}
+	}
+	if h.Announced != nil {
+		for i, address := range *h.Announced {
+			if _, err := netip.ParseAddr(address); err != nil {
+				check(false, fmt.Sprintf("/announced/%d", i), "must be an IP address")
+			}
 		}
 	}
 	return failure.Fields(problems)

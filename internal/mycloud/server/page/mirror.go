@@ -1,0 +1,176 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/edges"
+	"quaymaster.dev/internal/mycloud/server/store"
+)
+
+// mirror has a short form of all objects of a kind, so that a page need not decode all of them. It follows the log of
+// changes, and is empty until a user looks.
+type mirror[T, R any] struct {
+	kind  store.Kind[T]
+	short func(*T) R
+	order func(a, b R) int
+
+	mu       sync.Mutex
+	revision string
+	byID     map[string]R
+	sorted   []R
+}
+
+func newMirror[T, R any](k store.Kind[T], short func(*T) R, order func(a, b R) int) *mirror[T, R] {
+	return &mirror[T, R]{kind: k, short: short, order: order}
+}
+
+// all returns the objects of a snapshot in their order. Callers must not change them.
+func (m *mirror[T, R]) all(tx *store.Tx) ([]R, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.follow(tx); err != nil {
+		m.revision, m.byID = "", nil
+		return nil, err
+	}
+	return m.sorted, nil
+}
+
+// get returns one object of a snapshot.
+func (m *mirror[T, R]) get(tx *store.Tx, id string) (R, bool, error) {
+	_, err := m.all(tx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.byID[id]
+	return r, ok, err
+}
+
+// follow requires the lock.
+func (m *mirror[T, R]) follow(tx *store.Tx) error {
+	if m.byID != nil && m.kind.UnchangedSince(tx, m.revision) {
+		m.revision = tx.Revision()
+		return nil
+	}
+	if m.byID == nil {
+		return m.read(tx)
+	}
+	changes, err := tx.Changes(m.revision)
+	if errors.Is(err, store.ErrUnknownRevision) {
+		return m.read(tx)
+	}
+	if err != nil {
+		return err
+	}
+	for c, err := range changes {
+		if err != nil {
+			return err
+		}
+		if c.Kind != m.kind.Name {
+			continue
+		}
+		v, err := m.kind.Get(tx, c.ID)
+		if _, none := errors.AsType[*store.NotFoundError](err); none {
+			delete(m.byID, c.ID)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.byID[c.ID] = m.short(v)
+	}
+	m.sort(tx)
+	return nil
+}
+
+// read reads all objects.
+func (m *mirror[T, R]) read(tx *store.Tx) error {
+	m.byID = map[string]R{}
+	err := m.kind.Each(tx, func(v *T) error {
+		m.byID[m.kind.Object(v).ID] = m.short(v)
+		return nil
+	})
+	m.sort(tx)
+	return err
+}
+
+func (m *mirror[T, R]) sort(tx *store.Tx) {
+	// Others may still use the old one.
+	sorted := make([]R, 0, len(m.byID))
+	for _, r := range m.byID {
+		sorted = append(sorted, r)
+	}
+	slices.SortFunc(sorted, m.order)
+	m.revision, m.sorted = tx.Revision(), sorted
+}
+
+// row is the short form of a load balancer.
+type row struct {
+	ID, Name  string
+	Scheme    string
+	State     cloudv1.ProvisioningState
+	Addresses []string
+	Listeners []string
+	// Certificates are those of its listeners.
+	Certificates []string
+	// Groups are the node groups of its pools, and Members the number of members of their own.
+	Groups   []string
+	Members  int
+	Revision uint64
+	Changed  time.Time
+	tags     string
+}
+
+func rowOf(lb *cloudv1.LoadBalancer) row {
+	r := row{
+		ID: lb.ID, Name: lb.Name, Scheme: lb.Scheme, State: lb.ProvisioningState, Addresses: lb.Addresses(),
+		Revision: edges.Number(lb.Revision), Changed: lb.UpdatedAt,
+	}
+	for i := range lb.Listeners {
+		l := &lb.Listeners[i]
+		r.Listeners = append(r.Listeners, l.Key)
+		if l.TLS != nil {
+			r.Certificates = append(r.Certificates, l.TLS.CertificateIDs...)
+		}
+	}
+	for i := range lb.Pools {
+		p := &lb.Pools[i]
+		r.Members += len(p.Members)
+		if p.NodeGroupID != "" && !slices.Contains(r.Groups, p.NodeGroupID) {
+			r.Groups = append(r.Groups, p.NodeGroupID)
+		}
+	}
+	tags := make([]string, 0, len(lb.Tags))
+	for k, v := range lb.Tags {
+		tags = append(tags, k+":"+v)
+	}
+	slices.Sort(tags)
+	r.tags = strings.ToLower(strings.Join(tags, "\n"))
+	return r
+}
+
+// matches reports whether a load balancer has all words, which are in lower case: in its name, id, addresses, listeners or tags.
+func (r *row) matches(words []string) bool {
+	for _, w := range words {
+		has := func(text string) bool { return strings.Contains(strings.ToLower(text), w) }
+		if !has(r.Name) && !has(r.ID) && !strings.Contains(r.tags, w) && !slices.ContainsFunc(r.Addresses, has) && !slices.ContainsFunc(r.Listeners, has) {
+			return false
+		}
+	}
+	return true
+}
+
+func byName(a, b row) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+}
+
+func latest(a, b cloudv1.Job) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(edges.Number(b.Revision), edges.Number(a.Revision)), cmp.Compare(a.ID, b.ID))
+}
+
+// words returns what is searched for.
+func words(query string) []string { return strings.Fields(strings.ToLower(query)) }

@@ -1,0 +1,182 @@
+package page
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
+)
+
+const (
+	// cookieName is that of the cookie with the session, which expires after sessionLife.
+	cookieName  = "mycloud-page"
+	sessionLife = 12 * time.Hour
+	// sealedFor is what sessions are encrypted for, so that nothing else can be taken for one.
+	sealedFor = "page session"
+	// maxForm limits the body of a login.
+	maxForm = 16 << 10
+)
+
+// session returns the value of the cookie for a token. It is encrypted and has all that a server needs to know, so that any
+// server of the cloud can read it, and a session ends when its token does.
+func (p *Page) session(token string) string {
+	expires := p.Clock.Now().Add(sessionLife).Unix()
+	return p.Cipher.SealText(sealedFor, strconv.FormatInt(expires, 10)+" "+token)
+}
+
+// loggedIn reports whether a request belongs to the session of a token that may read.
+func (p *Page) loggedIn(r *http.Request) (bool, error) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return false, nil // there is no cookie
+	}
+	text, ok := p.Cipher.OpenText(sealedFor, cookie.Value)
+	if !ok {
+		return false, nil
+	}
+	until, token, _ := strings.Cut(text, " ")
+	seconds, err := strconv.ParseInt(until, 10, 64)
+	if err != nil || !p.Clock.Now().Before(time.Unix(seconds, 0)) {
+		return false, nil // it has expired
+	}
+	return p.MayRead(r.Context(), token)
+}
+
+// loginForm is the data of the login.
+type loginForm struct {
+	// Next is where the login leads, and Problem why it failed.
+	Next, Problem string
+}
+
+func (p *Page) showLogin(w http.ResponseWriter, r *http.Request) {
+	next := inside(r.URL.Query().Get("next"))
+	if ok, err := p.loggedIn(r); ok && err == nil {
+		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: inside has checked it
+		return
+	}
+	p.form(w, r, http.StatusOK, loginForm{Next: next})
+}
+
+func (p *Page) form(w http.ResponseWriter, r *http.Request, status int, f loginForm) {
+	p.write(w, r, status, &frame{Title: "Log in", Page: "login", Now: p.Clock.Now(), Data: f})
+}
+
+// login begins a session.
+func (p *Page) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
+	if err := r.ParseForm(); err != nil {
+		p.form(w, r, http.StatusBadRequest, loginForm{Next: Path, Problem: "The form is malformed or too large."})
+		return
+	}
+	f := loginForm{Next: inside(r.PostForm.Get("next"))}
+	from := source(r.RemoteAddr)
+	if !p.logins.allowed(from, p.Clock.Now()) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery.Seconds())))
+		f.Problem = "Too many failed attempts from your address; wait a few seconds."
+		p.form(w, r, http.StatusTooManyRequests, f)
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	ok, err := p.MayRead(r.Context(), token)
+	if err != nil {
+		p.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
+		f.Problem = "The token cannot be checked; the log of the server has the reason."
+		p.form(w, r, http.StatusInternalServerError, f)
+		return
+	}
+	if !ok {
+		p.logins.failed(from, p.Clock.Now())
+		f.Problem = "This is not a valid token of clients."
+		p.form(w, r, http.StatusForbidden, f)
+		return
+	}
+	setCookie(w, r, p.session(token), int(sessionLife.Seconds()))
+	http.Redirect(w, r, f.Next, http.StatusSeeOther)
+}
+
+// formTimeout is how long the body of a login may take to arrive.
+const formTimeout = 30 * time.Second
+
+func (p *Page) logout(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, r, "", -1)
+	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+}
+
+// setCookie sets the cookie for the page alone. Scripts cannot read it, and other sites cannot make a browser send it.
+func setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // G124: plain HTTP is for loopback addresses
+		Name: cookieName, Value: value, Path: Path, MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// inside returns the address of a page of this server, whatever a link asks for.
+func inside(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || strings.Contains(u.Path, "\\") || strings.HasPrefix(u.Path, Path+"login") ||
+		!strings.HasPrefix(path.Clean(u.Path)+"/", Path) {
+		return Path
+	}
+	return u.RequestURI()
+}
+
+const (
+	// loginBurst is how many attempts may fail at once from an address, and loginEvery is the time after which one more may.
+	loginBurst = 10
+	loginEvery = 6 * time.Second
+	// mostSources limits the addresses that are remembered.
+	mostSources = 4096
+)
+
+// logins limits failed attempts by the network they come from. It is safe for concurrent use.
+type logins struct {
+	mu   sync.Mutex
+	from *lru.Cache
+}
+
+func newLogins() *logins { return &logins{from: lru.New(mostSources)} }
+
+func (l *logins) limiter(from string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.from.Get(from); ok {
+		return known.(*rate.Limiter)
+	}
+	fresh := rate.NewLimiter(rate.Every(loginEvery), loginBurst)
+	l.from.Add(from, fresh)
+	return fresh
+}
+
+// allowed reports whether another attempt may be made.
+func (l *logins) allowed(from string, now time.Time) bool { return l.limiter(from).TokensAt(now) >= 1 }
+
+// failed counts a failed attempt.
+func (l *logins) failed(from string, now time.Time) { l.limiter(from).AllowN(now, 1) }
+
+// source returns the network that an address is in: IPv6 gives a machine as many addresses as it likes.
+func source(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if address = address.Unmap(); address.Is4() {
+		return address.String()
+	}
+	network, err := address.WithZone("").Prefix(64)
+	if err != nil {
+		return host
+	}
+	return network.String()
+}

@@ -1,0 +1,26 @@
+// Package visible shows texts of users in pages.
+package visible
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Text returns a text with every character visible: those without a shape, and those that change the direction of the text
+// around them, are shown by their numbers. It does not escape what is special in HTML.
+func Text(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
+}
