@@ -279,7 +279,8 @@ test-versions: ## Run the integration tests and those of the chart on kube-apise
 	done
 
 .PHONY: test-dev
-test-dev: build-dev ## Run the demonstration and test everything it prints.
+test-dev: build-dev ## Run the demonstration, and test everything that it prints and that guides show.
+	@tools/build.sh helm
 	@tools/page.sh browser
 	@echo "the demonstration, end to end"
 	@$(RACE_TEST) -count=1 -timeout 15m ./test/dev -screenshots '$(CURDIR)/bin/page/demonstration'

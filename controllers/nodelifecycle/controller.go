@@ -122,7 +122,7 @@ func New(o Options) (*Controller, error) {
 
 // noticed looks at a Node that is not ready, or is ready again.
 func (c *Controller) noticed(obj any) {
-	if node, ok := obj.(*corev1.Node); ok && (!ready(node) || tainted(node) || c.known(node.Name)) {
+	if node, ok := obj.(*corev1.Node); ok && (!ready(node) || tainted(node) || c.known(node.Name) || c.lost(node)) {
 		c.queue.Add(node.Name)
 	}
 }
@@ -146,8 +146,16 @@ func (c *Controller) changed(providerID, hostname string) {
 		if !ready(node) {
 			c.wake(node.Name)
 			c.queue.Add(node.Name)
+		} else if c.lost(node) || c.known(node.Name) {
+			c.queue.Add(node.Name)
 		}
 	}
+}
+
+// lost reports whether the cloud has a record of the deletion of the machine, as far as the copy knows.
+func (c *Controller) lost(node *corev1.Node) bool {
+	found, err := c.o.Machines.Machine(node)
+	return err == nil && found != nil && found.State == machine.Deleted
 }
 
 // Run deletes and taints Nodes until ctx ends. It returns when no goroutine of the controller runs any more.
@@ -184,7 +192,12 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) (worker.Result
 		return worker.Done(), nil
 	}
 	if ready(node) {
-		c.close(node.Name)
+		if c.lost(node) {
+			c.hold(node, stillReady, "The cloud has deleted the machine of the node, which is ready all the same. The node is kept "+
+				"until it is not ready; if it is the wrong machine, correct the node's provider ID")
+		} else {
+			c.close(node.Name)
+		}
 		return worker.Done(), c.removeTaint(node)
 	}
 	found, err := c.o.Machines.Machine(node)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -380,6 +381,43 @@ func TestANodeThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 		w.pass(time.Minute)
 		if n := w.calls(); n > 0 || len(w.seen()) > 0 {
 			w.t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// A ready Node whose machine was deleted is kept, and one Event says why.
+func TestAReadyNodeOfADeletedMachine(t *testing.T) {
+	bubble(t, 2, func(w *world) {
+		set := func(status corev1.ConditionStatus) {
+			w.update(name(0), func(n *corev1.Node) { n.Status.Conditions[0].Status = status })
+		}
+		set(corev1.ConditionTrue)
+		w.start()
+		w.deleteInstance(0)
+		w.pass(noticed)
+		if seen := w.seen(); !w.exists(name(0)) || seen["DeletionHeld"] != 1 {
+			w.t.Errorf("the Node exists: %v; Events: %v", w.exists(name(0)), seen)
+		}
+		w.update(name(0), func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
+		w.pass(time.Hour)
+		if seen := w.seen(); !w.exists(name(0)) || len(seen) != 0 {
+			w.t.Errorf("after an hour: the Node exists: %v; Events: %v", w.exists(name(0)), seen)
+		}
+		want := `# HELP quaymaster_node_deletions_held Nodes that are kept although the cloud reports no machine for them, by reason.
+# TYPE quaymaster_node_deletions_held gauge
+quaymaster_node_deletions_held{reason="still-ready"} 1
+quaymaster_node_deletions_held{reason="too-many"} 0
+quaymaster_node_deletions_held{reason="unknown-hostname"} 0
+quaymaster_node_deletions_held{reason="unknown-instance"} 0
+`
+		err := testutil.CollectAndCompare(w.controller, strings.NewReader(want), "quaymaster_node_deletions_held")
+		if err != nil {
+			w.t.Error(err)
+		}
+		set(corev1.ConditionUnknown)
+		w.pass(noticed)
+		if w.exists(name(0)) {
+			w.t.Error("the Node is kept although it is not ready any more")
 		}
 	})
 }

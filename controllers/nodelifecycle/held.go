@@ -14,6 +14,8 @@ const (
 	unknownInstance holdReason = "unknown-instance"
 	// unknownHostname: the Node has no provider ID, and no instance has its name.
 	unknownHostname holdReason = "unknown-hostname"
+	// stillReady: the instance was deleted, but the Node is ready.
+	stillReady holdReason = "still-ready"
 	// tooMany: the instance is gone, but so are too many others.
 	tooMany holdReason = "too-many"
 )
@@ -66,7 +68,7 @@ func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	count := c.count()
-	for _, reason := range []holdReason{unknownInstance, unknownHostname, tooMany} {
+	for _, reason := range []holdReason{unknownInstance, unknownHostname, stillReady, tooMany} {
 		metrics <- prometheus.MustNewConstMetric(held, prometheus.GaugeValue, float64(count[reason]), string(reason))
 	}
 }

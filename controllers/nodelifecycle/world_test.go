@@ -44,6 +44,8 @@ type world struct {
 	events    *record.FakeRecorder
 	ids       []string // the instances, by the number of the Node
 	stop      func()
+	// controller is the one that start has started last.
+	controller *nodelifecycle.Controller
 }
 
 func newWorld(t *testing.T, nodes int) *world {
@@ -143,6 +145,7 @@ func (w *world) start() {
 		Machines: machines.New(w.cloud.Client, m), Brakes: book,
 	})
 	w.must(err)
+	w.controller = c
 	ctx, cancel := context.WithCancel(w.t.Context())
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup

@@ -31,7 +31,7 @@ func TestCommands(t *testing.T) {
 		"mycloud":      mycloud.NewCommand,
 	}
 	found := 0
-	for _, file := range pages(t) {
+	for _, file := range markdown(t) {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
@@ -93,10 +93,10 @@ func check(t *testing.T, file string, program *cobra.Command, name string, words
 	}
 }
 
-// pages returns the pages of the documentation, except for the changelog, which also describes what no longer exists.
-func pages(t *testing.T) []string {
+// markdown returns the pages of the documentation, except for the changelog, which also describes what no longer exists.
+func markdown(t *testing.T) []string {
 	t.Helper()
-	files := []string{"README.md", "CONTRIBUTING.md", "charts/quaymaster/README.md"}
+	files := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "charts/quaymaster/README.md"}
 	err := fs.WalkDir(os.DirFS(root), "docs", func(file string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(file) == ".md" {
 			files = append(files, file)

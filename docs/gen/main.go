@@ -7,7 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	mycloud "quaymaster.dev/cmd/mycloud/app"
+	quayctl "quaymaster.dev/cmd/quayctl/app"
+	quaymaster "quaymaster.dev/cmd/quaymaster/app"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/tool/reference"
 )
@@ -24,32 +28,9 @@ func main() {
 }
 
 func write(folder string) error {
-	pages := map[string]string{
-		"findings.md": reference.FindingsPage(),
-		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
-	}
-	for name, schema := range map[string]func() (string, error){"catalog": catalogSchema, "quayctl": settingsSchema} {
-		text, err := schema()
-		if err != nil {
-			return err
-		}
-		pages[name+".schema.json"] = text
-	}
-	packages, err := packagesPage(context.Background())
+	pages, err := pages()
 	if err != nil {
 		return err
-	}
-	pages["packages.md"] = packages
-	for _, name := range []string{"serve", "edge"} {
-		cmd, _, err := mycloud.NewCommand().Find([]string{name})
-		if err != nil {
-			return err
-		}
-		pages["mycloud-"+name+".md"] = flagsPage(cmd)
-	}
-	for _, name := range library.BuiltIn().Names() {
-		c, _ := library.BuiltIn().Find(name)
-		pages[filepath.FromSlash(reference.PageFile(c))] = reference.Page(c)
 	}
 	for name, page := range pages {
 		file := filepath.Join(folder, name)
@@ -61,4 +42,52 @@ func write(folder string) error {
 		}
 	}
 	return nil
+}
+
+// pages returns the content of all generated files, by path in the folder.
+func pages() (map[string]string, error) {
+	pages := map[string]string{
+		"findings.md": reference.FindingsPage(),
+		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
+	}
+	for name, schema := range map[string]func() (string, error){"catalog": catalogSchema, "quayctl": settingsSchema} {
+		text, err := schema()
+		if err != nil {
+			return nil, err
+		}
+		pages[name+".schema.json"] = text
+	}
+	packages, err := packagesPage(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	pages["packages.md"] = packages
+	ownPages := map[string]string{}
+	for _, name := range []string{"serve", "edge"} {
+		ownPages[name] = "mycloud-" + name + ".md"
+		if pages[ownPages[name]], err = commandPage(mycloud.NewCommand(), name); err != nil {
+			return nil, err
+		}
+	}
+	if pages["quaymaster-webhook.md"], err = commandPage(quaymaster.NewCommand(), "webhook"); err != nil {
+		return nil, err
+	}
+	pages["mycloud.md"] = commandsPage(mycloud.NewCommand(), ownPages)
+	pages["quayctl.md"] = commandsPage(quayctl.NewCommand("quayctl"), nil)
+	if pages["policies.md"], err = policiesPage(); err != nil {
+		return nil, err
+	}
+	for _, name := range library.BuiltIn().Names() {
+		c, _ := library.BuiltIn().Find(name)
+		pages[filepath.FromSlash(reference.PageFile(c))] = reference.Page(c)
+	}
+	return pages, nil
+}
+
+func commandPage(program *cobra.Command, name string) (string, error) {
+	cmd, _, err := program.Find([]string{name})
+	if err != nil {
+		return "", err
+	}
+	return flagsPage(cmd), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 )
@@ -37,6 +38,9 @@ func parse(file string, source []byte) *page {
 	p := &page{file: file, title: file, text: source, document: markdown.Parser().Parse(text.NewReader(source))}
 	used := map[string]int{}
 	for node := range nodes(p.document) {
+		if table, ok := node.(*east.Table); ok {
+			p.label(table)
+		}
 		h, ok := node.(*ast.Heading)
 		if !ok {
 			continue
@@ -55,6 +59,22 @@ func parse(file string, source []byte) *page {
 		p.headings = append(p.headings, heading{h.Level, words, id})
 	}
 	return p
+}
+
+// label gives each cell of a table the heading of its column, which narrow screens show before it.
+func (p *page) label(table *east.Table) {
+	var headings []string
+	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
+		i := 0
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			if row.Kind() == east.KindTableHeader {
+				headings = append(headings, p.plain(cell))
+			} else if i < len(headings) {
+				cell.SetAttributeString("data-label", []byte(headings[i]))
+			}
+			i++
+		}
+	}
 }
 
 // anchor returns the anchor that Git hosts give the first heading with a text.

@@ -32,6 +32,7 @@ func TestDeadLinks(t *testing.T) {
 		"README.md":                   file("# A\n\n[b](docs/b.md#no-anchor) [folder](docs) [gone](docs/gone.md)"),
 		"CHANGELOG.md":                file("# Changes\n\n[ok](docs/b.md#the-b-c-d) [insecure](http://example.com)"),
 		"CONTRIBUTING.md":             file("# C\n\n[again](docs/b.md#same-1) [Upper](docs/B.md) [manifest](examples/a.yaml)"),
+		"SECURITY.md":                 file("# Security"),
 		"charts/quaymaster/README.md": file("# Chart\n\n[up](../../docs/b.md)\n\n`[code](none.md)`\n\n    [code](none.md)\n"),
 		"docs/README.md":              file("# Docs\n\n## Start\n\n- [b](b.md)\n"),
 		"docs/b.md":                   file("# B\n\n## The `b`: *c*, D!\n\n## Same\n\n## Same\n\n[here](#same)"),
@@ -143,6 +144,20 @@ func TestIndex(t *testing.T) {
 	}
 	if got := p.sections(); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestTableLabels: on narrow screens, cells show the heading of their column.
+func TestTableLabels(t *testing.T) {
+	p := parse("docs/a.md", []byte("# A\n\n| `f` & g | h |\n|---|---|\n| 1 | 2 |\n"))
+	html, err := (&source{pages: map[string]*page{"docs/a.md": p}}).render(p, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<td data-label="f &amp; g">1</td>`, `<td data-label="h">2</td>`, "<th>h</th>"} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("no %s in:\n%s", want, html)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const contents = "docs/README.md"
 
 // single are the pages outside docs.
-var single = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "charts/quaymaster/README.md"}
+var single = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/quaymaster/README.md"}
 
 // source is the documentation in the repository.
 type source struct {

@@ -57,7 +57,7 @@ func (s *source) write(folder, version string) error {
 	if err := write(folder, "search.json", index); err != nil {
 		return err
 	}
-	for _, name := range []string{"style.css", "search.js", "icon.svg"} {
+	for _, name := range []string{"style.css", "search.js", "nearest.js", "page.js", "icon.svg", "404.html"} {
 		if err := copyFile(folder, name, theme, "theme/"+name); err != nil {
 			return err
 		}

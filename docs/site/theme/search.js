@@ -1,4 +1,5 @@
-// Search in the browser: loads search.json at the first use and lists the sections that contain all words.
+// Search in the browser: loads search.json at the first use and lists the sections that contain all words. For a word that no
+// section contains, the nearest one is searched.
 "use strict";
 (() => {
   const root = document.documentElement.dataset.root;
@@ -8,7 +9,7 @@
   const summary = panel.querySelector("p");
   const list = panel.querySelector("ol");
   const limit = 30;
-  let sections;
+  let sections, vocabulary;
 
   form.hidden = false;
 
@@ -56,6 +57,22 @@
     return element;
   }
 
+  // Returns the words with those that no section contains replaced by the nearest ones.
+  function corrected(all, words) {
+    return words.map((word) => {
+      if (all.some((s) => s.text.includes(word) || s.heading.includes(word) || s.page.includes(word))) return word;
+      if (!vocabulary) {
+        vocabulary = new Map();
+        for (const s of all) {
+          for (const known of new Set(`${s.page} ${s.heading} ${s.text}`.split(/[^\p{L}\p{N}]+/u))) {
+            if (known.length > 3) vocabulary.set(known, (vocabulary.get(known) ?? 0) + 1);
+          }
+        }
+      }
+      return nearest(word, vocabulary) ?? word;
+    });
+  }
+
   function item(section, words) {
     const link = document.createElement("a");
     link.href = root + section.u;
@@ -70,18 +87,20 @@
   }
 
   async function show() {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    panel.hidden = words.length === 0;
+    const typed = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    panel.hidden = typed.length === 0;
     if (panel.hidden) return;
     try {
       sections ||= load();
       const all = await sections;
-      if (words.join(" ") !== field.value.toLowerCase().split(/\s+/).filter(Boolean).join(" ")) return;
+      if (typed.join(" ") !== field.value.toLowerCase().split(/\s+/).filter(Boolean).join(" ")) return;
+      const words = corrected(all, typed);
       const found = all.map((section) => [rate(section, words), section]).filter(([rating]) => rating > 0);
       found.sort(([a], [b]) => b - a);
       summary.textContent = found.length === 0 ? "No results" :
         found.length > limit ? `${found.length} results, the best ${limit}:` :
         found.length === 1 ? "1 result" : `${found.length} results`;
+      if (words.join(" ") !== typed.join(" ")) summary.textContent = `Nothing for “${typed.join(" ")}”. For “${words.join(" ")}”: ${summary.textContent}`;
       list.replaceChildren(...found.slice(0, limit).map(([, section]) => item(section, words)));
     } catch (error) {
       sections = undefined;

@@ -151,6 +151,9 @@ func newShell(t *testing.T, e *env.Env) *shell {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Symlink(e.Authority(), filepath.Join(dir, "ca.crt")); err != nil {
+		t.Fatal(err)
+	}
 	catalog := firstYAML(t, filepath.Join(root, "docs", "guides", "own-catalog.md"))
 	if err := os.WriteFile(filepath.Join(dir, "example.yaml"), []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"quaymaster.dev/internal/config"
@@ -30,6 +31,14 @@ func TestNodes(t *testing.T) {
 	}
 	const taint = "node.cloudprovider.kubernetes.io/uninitialized"
 	const foreign = `provider ID "aws:///x": must begin with mycloud://: the machine belongs to another cloud`
+	unready := func(n *corev1.Node, message string) *corev1.Node {
+		n.UID = types.UID(n.Name)
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: message,
+			LastTransitionTime: metav1.NewTime(installation.Noon.Add(-5 * time.Minute)),
+		}}
+		return n
+	}
 	good := node("a", "mycloud://i-1", time.Hour, "node-role.kubernetes.io/control-plane")
 	for name, tc := range map[string]struct {
 		nodes []runtime.Object
@@ -49,6 +58,25 @@ func TestNodes(t *testing.T) {
 					"e: " + foreign,
 				},
 				Remedy: remedyUninitialized,
+			},
+		},
+		"not running": {
+			[]runtime.Object{
+				good, unready(node("b", "mycloud://i-2", time.Hour), "Kubelet stopped posting node status."),
+				unready(node("c", "mycloud://i-3", time.Hour, "node.cloudprovider.kubernetes.io/shutdown"), "Kubelet stopped."),
+				unready(node("d", "mycloud://i-4", time.Hour), "Kubelet stopped."),
+				&corev1.Event{
+					ObjectMeta: metav1.ObjectMeta{Name: "d.1", Namespace: "default"}, Reason: "DeletionHeld", Message: "The node is kept.",
+					InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "d", UID: "d"},
+				},
+			},
+			doctor.Result{
+				Level: doctor.Warn, Found: "3 of 4 Nodes are initialized but do not run",
+				Details: []string{
+					"b: not ready for 5m0s: Kubelet stopped posting node status.", "c: not ready for 5m0s: its instance is stopped",
+					"d: not ready for 5m0s: The node is kept.",
+				},
+				Remedy: remedyDown,
 			},
 		},
 		"not of the cloud": {

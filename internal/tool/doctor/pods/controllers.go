@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,10 @@ import (
 	"quaymaster.dev/internal/tool/doctor"
 	"quaymaster.dev/internal/tool/doctor/release"
 )
+
+const remedyForeign = "find out what it is, such as another cloud-controller-manager or a second release, and stop it, or give " +
+	"one of them another lease (cloudController.leaderElection); if it is the hostname of a machine whose Node has a different " +
+	"name (--hostname-override), nothing is wrong"
 
 // Leader checks that a replica of the controllers leads and that the others run; if not, why their pods do not. It
 // records the epoch of the leader.
@@ -35,7 +40,15 @@ func (c Checks) Leader(ctx context.Context) doctor.Result {
 	state := leadership.Of(lease, c.Now())
 	if state.Held {
 		c.Epoch = new(int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)))
-		r := c.Running(ctx, role, fmt.Sprintf("%s is the leader and holds lease %s/%s", state.Holder, namespace, name))
+		leader, foreign := c.leader(ctx, role, state.Holder)
+		found := fmt.Sprintf("%s is the leader and holds lease %s/%s", leader, namespace, name)
+		if foreign {
+			found = fmt.Sprintf("%s holds lease %s/%s and is not a pod of this release, or the Node of one", leader, namespace, name)
+		}
+		r := c.Running(ctx, role, found)
+		if foreign && r.Level == doctor.OK {
+			r.Level, r.Remedy = doctor.Warn, remedyForeign
+		}
 		if r.Level == doctor.Fail {
 			r.Level = doctor.Warn // whatever leads is not a pod of this release, or was ready a moment ago
 		}
@@ -60,4 +73,28 @@ func (c Checks) Leader(ctx context.Context) doctor.Result {
 	}
 	r.Level = doctor.Fail
 	return r
+}
+
+// leader describes the holder of a lease. foreign is true if it is not a pod of the role. An identity is the hostname,
+// which is that of the machine for pods on the host network, and a random part.
+func (c Checks) leader(ctx context.Context, role *release.Role, holder string) (text string, foreign bool) {
+	if role.Template == nil {
+		return holder, false
+	}
+	pods, err := c.API.CoreV1().Pods(c.Namespace).List(ctx, c.Selector(role.Component))
+	if err != nil || len(pods.Items) == 0 {
+		return holder, false
+	}
+	host := holder
+	if i := strings.LastIndexByte(holder, '_'); i >= 0 {
+		host = holder[:i]
+	}
+	for _, pod := range pods.Items {
+		node := pod.Spec.NodeName
+		if pod.Name == host ||
+			pod.Spec.HostNetwork && (node == host || strings.HasPrefix(node, host+".") || strings.HasPrefix(host, node+".")) {
+			return fmt.Sprintf("pod %s on Node %s", pod.Name, node), false
+		}
+	}
+	return holder, true
 }
