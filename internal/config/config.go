@@ -38,11 +38,14 @@ type Config struct {
 	ClusterID string `json:"clusterID"`
 	// Endpoint is the address of the cloud's API without the API version, such as http://127.0.0.1:8090.
 	Endpoint string `json:"endpoint"`
-	// TokenFile contains the bearer token for the cloud. Changes are noticed.
+	// OtherEndpoints are the addresses of other servers of the same cloud, which are used when one fails.
+	OtherEndpoints []string `json:"otherEndpoints"`
+	// TokenFile contains the bearer token for the cloud. Changes are noticed. It may be empty if there is a client
+	// certificate, which then says who the cluster is.
 	TokenFile TokenFile `json:"tokenFile"`
 	// CAFile has the authorities of the cloud's certificate in PEM; if empty, those of the system are trusted.
 	CAFile string `json:"caFile"`
-	// ClientCertFile and ClientKeyFile are the client certificate for the cloud and its key, in PEM.
+	// ClientCertFile and ClientKeyFile are the client certificate for the cloud and its key, in PEM. Changes are noticed.
 	ClientCertFile string `json:"clientCertFile"`
 	ClientKeyFile  string `json:"clientKeyFile"`
 	// AllowInsecureHTTP allows an endpoint with http on another machine, to which the token is sent in the clear.
@@ -134,9 +137,12 @@ func reported(errs field.ErrorList, path string) bool {
 // TokenFile is the path of a file that contains a bearer token.
 type TokenFile string
 
-// Read returns the current token in the file, without surrounding white space. Errors contain the path and never the
-// token.
+// Read returns the current token in the file, without surrounding white space; empty if there is no file. Errors contain the
+// path and never the token.
 func (f TokenFile) Read() (string, error) {
+	if f == "" {
+		return "", nil
+	}
 	data, err := os.ReadFile(string(f))
 	if err != nil {
 		return "", fmt.Errorf("read token file: %w", err)

@@ -31,6 +31,24 @@ func TestParse(t *testing.T) {
 				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
 			},
 		},
+		"certificate instead of a token": {
+			text: "clusterID: dev\nendpoint: https://a\nclientCertFile: /c\nclientKeyFile: /k\n",
+			want: config.Config{
+				ClusterID: "dev", Endpoint: "https://a", ClientCertFile: "/c", ClientKeyFile: "/k",
+				LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true,
+				IngressNodes:             config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
+				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
+			},
+		},
+		"several servers": {
+			text: minimal + "otherEndpoints: [http://127.0.0.1:8091]\n",
+			want: config.Config{
+				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", OtherEndpoints: []string{"http://127.0.0.1:8091"},
+				TokenFile: "/etc/quaymaster/token", LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true,
+				IngressNodes:             config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
+				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
+			},
+		},
 		"everything": {
 			text: minimal + `
 loadBalancerClass: example.com/lb
@@ -94,7 +112,7 @@ func TestParseErrors(t *testing.T) {
 			want: []string{
 				"clusterID: Required value: must be a DNS label that names the cluster in the cloud",
 				"endpoint: Required value: must be the address of the cloud's API, such as http://127.0.0.1:8090",
-				"tokenFile: Required value: must be the path of the file with the bearer token for the cloud",
+				"tokenFile: Required value: must be the path of the file with the bearer token for the cloud, unless clientCertFile is set",
 			},
 		},
 		"unknown fields, all of them": {
@@ -112,6 +130,14 @@ func TestParseErrors(t *testing.T) {
 				`tokenFile: Invalid value: "array": must be a string`,
 				"extra: Forbidden: unknown field; remove it or correct its name",
 				`endpoint: Invalid value: "ftp://cloud": must be an HTTP or HTTPS URL, such as http://127.0.0.1:8090`,
+			},
+		},
+		"bad addresses of other servers": {
+			text: minimal + "otherEndpoints: [http://cloud, http://127.0.0.1:8090]\n",
+			want: []string{
+				`otherEndpoints[0]: Invalid value: "http://cloud": must not send the token in the clear to a remote machine; ` +
+					"use https, or set allowInsecureHTTP to true",
+				`otherEndpoints[1]: Duplicate value: "http://127.0.0.1:8090"`,
 			},
 		},
 		"case matters": {

@@ -15,9 +15,18 @@ import (
 func validate(cfg Config) field.ErrorList {
 	errs := validateClusterID(cfg.ClusterID, field.NewPath("clusterID"))
 	errs = append(errs, validateEndpoint(cfg.Endpoint, cfg.AllowInsecureHTTP, field.NewPath("endpoint"))...)
-	if cfg.TokenFile == "" {
+	seen := map[string]bool{cfg.Endpoint: true}
+	for i, other := range cfg.OtherEndpoints {
+		at := field.NewPath("otherEndpoints").Index(i)
+		errs = append(errs, validateEndpoint(other, cfg.AllowInsecureHTTP, at)...)
+		if seen[other] {
+			errs = append(errs, field.Duplicate(at, other))
+		}
+		seen[other] = true
+	}
+	if cfg.TokenFile == "" && cfg.ClientCertFile == "" {
 		errs = append(errs, field.Required(field.NewPath("tokenFile"),
-			"must be the path of the file with the bearer token for the cloud"))
+			"must be the path of the file with the bearer token for the cloud, unless clientCertFile is set"))
 	}
 	if (cfg.ClientCertFile == "") != (cfg.ClientKeyFile == "") {
 		missing := field.NewPath("clientCertFile")

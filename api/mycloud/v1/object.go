@@ -20,6 +20,7 @@ const (
 	KindEdge          = "edge"
 	KindCertificate   = "certificate"
 	KindAddress       = "address"
+	KindToken         = "token"
 )
 
 // Object holds the fields that all objects of the cloud share.

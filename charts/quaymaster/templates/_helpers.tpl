@@ -181,7 +181,13 @@ true
 {{- define "quaymaster.cloudConfig" -}}
 clusterID: {{ .Values.cloud.clusterID | quote }}
 endpoint: {{ .Values.cloud.endpoint | quote }}
+{{- with .Values.cloud.otherEndpoints }}
+otherEndpoints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if not .Values.cloud.clientCertificate.replacesToken }}
 tokenFile: /var/run/secrets/quaymaster/token
+{{- end }}
 {{- if .Values.cloud.caBundle }}
 caFile: /etc/quaymaster/ca.crt
 {{- end }}

@@ -31,7 +31,7 @@ func APIServer(kubeconfig string) (*rest.Config, error) {
 // Cloud returns the options for a client of the cloud, for the caller to complete.
 func Cloud(cfg config.Config, userAgent string) cloudapi.Options {
 	return cloudapi.Options{
-		Endpoint: cfg.Endpoint, AllowInsecureHTTP: cfg.AllowInsecureHTTP, Token: cfg.TokenFile.Read,
+		Endpoint: cfg.Endpoint, OtherEndpoints: cfg.OtherEndpoints, AllowInsecureHTTP: cfg.AllowInsecureHTTP, Token: cfg.TokenFile.Read,
 		TLS:       cloudapi.TLSFiles{CA: cfg.CAFile, Cert: cfg.ClientCertFile, Key: cfg.ClientKeyFile},
 		UserAgent: userAgent + "/" + version.Version(), QuotaShare: float64(cfg.QuotaPercent) / 100,
 	}

@@ -18,13 +18,14 @@ import (
 func newChangeCommands() []*cobra.Command {
 	return []*cobra.Command{
 		command.Group(&cobra.Command{Use: "create", Short: "Create an object of the cloud"},
-			newCreateInstanceCommand(), newCreateCertificateCommand()),
+			newCreateInstanceCommand(), newCreateCertificateCommand(), newCreateTokenCommand()),
 		command.Group(&cobra.Command{Use: "delete", Short: "Delete an object of the cloud"},
 			newInstanceCommand(
 				"delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance,
 			),
 			newDeleteCommand("certificate", "Delete a certificate that no listener names", (*cloudapi.Client).DeleteCertificate),
-			newDeleteCommand("edge", "Delete an edge that no longer exists", (*cloudapi.Client).DeleteEdge)),
+			newDeleteCommand("edge", "Delete an edge that no longer exists", (*cloudapi.Client).DeleteEdge),
+			newDeleteCommand("token", "Revoke a token", (*cloudapi.Client).DeleteToken)),
 		command.Group(&cobra.Command{Use: "start", Short: "Start an object of the cloud"},
 			newInstanceCommand("start", "Start an instance", (*cloudapi.Client).StartInstance)),
 		command.Group(&cobra.Command{Use: "stop", Short: "Stop an object of the cloud"},

@@ -16,9 +16,10 @@ import (
 
 // clientOptions holds the flags that select the cloud.
 type clientOptions struct {
-	endpoint, tokenFile string
-	insecure            bool
-	tls                 cloudapi.TLSFiles
+	endpoints []string
+	tokenFile string
+	insecure  bool
+	tls       cloudapi.TLSFiles
 	// variable is the environment variable with the token; it defaults to tokenVariable.
 	variable string
 }
@@ -27,29 +28,32 @@ func (o *clientOptions) addFlags(f *pflag.FlagSet) {
 	if o.variable == "" {
 		o.variable = tokenVariable
 	}
-	f.StringVar(&o.endpoint, "endpoint", "", "URL of the API: scheme, host and port; overrides "+endpointVariable)
+	f.StringSliceVar(&o.endpoints, "endpoint", nil,
+		"URL of the API: scheme, host and port; may be repeated or have several separated by commas, for servers of the same "+
+			"cloud, of which one that fails is replaced by another; overrides "+endpointVariable)
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token; overrides "+o.variable)
 	f.BoolVar(&o.insecure, "allow-insecure-http", false,
 		"send the token in the clear to an http endpoint that is not local")
 	f.StringVar(&o.tls.CA, "ca-file", "",
 		"file with the authorities of the API's certificate; empty for those of the system")
-	f.StringVar(&o.tls.Cert, "client-cert-file", "", "file with the client certificate; requires --client-key-file")
+	f.StringVar(&o.tls.Cert, "client-cert-file", "", "file with the client certificate, which may serve instead of a token; requires --client-key-file; "+
+		"files that change are read again")
 	f.StringVar(&o.tls.Key, "client-key-file", "", "file with the key of the client certificate")
 }
 
 func (o *clientOptions) client() (*cloudapi.Client, error) {
-	if o.endpoint == "" {
-		o.endpoint = os.Getenv(endpointVariable)
+	if text := os.Getenv(endpointVariable); len(o.endpoints) == 0 && text != "" {
+		o.endpoints = strings.Split(text, ",")
 	}
-	if o.endpoint == "" {
+	if len(o.endpoints) == 0 {
 		return nil, fmt.Errorf("endpoint is required; set --endpoint or %s", endpointVariable)
 	}
 	token := cloudapi.StaticToken(os.Getenv(o.variable))
 	switch {
 	case o.tokenFile != "":
 		token = cloudapi.TokenFile(o.tokenFile)
-	case os.Getenv(o.variable) == "":
-		return nil, fmt.Errorf("token is required; set --token-file or %s", o.variable)
+	case os.Getenv(o.variable) == "" && o.tls.Cert == "":
+		return nil, fmt.Errorf("token is required; set --token-file, %s or --client-cert-file", o.variable)
 	}
 	return o.clientWith(token)
 }
@@ -57,7 +61,7 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 // clientWith returns the client with another token.
 func (o *clientOptions) clientWith(token func() (string, error)) (*cloudapi.Client, error) {
 	client, err := cloudapi.New(cloudapi.Options{
-		Endpoint: o.endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
+		Endpoint: o.endpoints[0], OtherEndpoints: o.endpoints[1:], AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
 		UserAgent: "mycloud/" + version.Version(),
 	})
 	if errors.Is(err, cloudapi.ErrInsecure) {
@@ -78,7 +82,7 @@ func explain(err error) error {
 		return err
 	}
 	if e.Problem.Code == cloudv1.CodeUnauthenticated {
-		return fmt.Errorf("the cloud rejected the token; set --token-file or %s to the token of mycloud serve", tokenVariable)
+		return fmt.Errorf("the cloud rejected the token or the client certificate; set --token-file or %s to a token of the cloud", tokenVariable)
 	}
 	parts := []string{e.Problem.Detail}
 	for _, f := range e.Problem.Errors {

@@ -61,7 +61,7 @@ func newEdgeCommands() []*cobra.Command {
 			"kernel (nft) and HAProxy. It requires root, the programs nft and haproxy, and those of the announcement.\n" +
 			"Traffic goes on when the command ends: start it again, or drain the edge first. If systemd is stopping the\n" +
 			"machine, the command withdraws its addresses.\n" +
-			"The edge registers with --token-file or " + edgeTokenVariable + ", and then uses a token of its own,\n" +
+			"The edge registers with --token-file, " + edgeTokenVariable + " or --client-cert-file, and then uses a token of its own,\n" +
 			"which it keeps in --data-dir.",
 		Example: "  mycloud edge --endpoint=https://cloud.example.com --token-file=/etc/mycloud/edge-token \\\n" +
 			"    --announce=bgp --bgp-as=64512 --bgp-peer=198.51.100.1=64500",

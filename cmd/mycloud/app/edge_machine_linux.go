@@ -86,16 +86,18 @@ func (o *edgeOptions) reserved(ctx context.Context, isOwn func(netip.Prefix) boo
 	for _, router := range kernel.Routers() {
 		found[router] = "a router"
 	}
-	endpoint, err := url.Parse(o.endpoint)
-	if err != nil {
-		return found
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	// The API may be away, and so may be the servers that know its name.
-	servers, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", endpoint.Hostname())
-	for _, server := range servers {
-		found[server.Unmap()] = "the API"
+	for _, text := range o.endpoints {
+		endpoint, err := url.Parse(text)
+		if err != nil {
+			continue
+		}
+		// The API may be away, and so may be the servers that know its name.
+		servers, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", endpoint.Hostname())
+		for _, server := range servers {
+			found[server.Unmap()] = "the API"
+		}
 	}
 	return found
 }

@@ -52,7 +52,7 @@ func TestOwnToken(t *testing.T) {
 
 func TestReserved(t *testing.T) {
 	o := edgeOptions{}
-	o.endpoint = "https://198.51.100.7:8443"
+	o.endpoints = []string{"https://198.51.100.7:8443", "https://198.51.100.8"}
 	o.bgp.Peers = []announce.Peer{{Address: netip.MustParseAddr("198.51.100.1")}}
 	o.vrrp.Peers = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
 	// The machine has one address with the longest prefix.
@@ -72,7 +72,7 @@ func TestReserved(t *testing.T) {
 	}
 	got := o.reserved(t.Context(), isOwnAddress(nil, nil))
 	for address, want := range map[string]string{
-		"198.51.100.7": "the API", "198.51.100.1": "a BGP peer", "198.51.100.2": "another edge", "127.0.0.1": "the machine itself",
+		"198.51.100.7": "the API", "198.51.100.8": "the API", "198.51.100.1": "a BGP peer", "198.51.100.2": "another edge", "127.0.0.1": "the machine itself",
 	} {
 		if got[netip.MustParseAddr(address)] != want {
 			t.Errorf("%s: %q, want %q", address, got[netip.MustParseAddr(address)], want)

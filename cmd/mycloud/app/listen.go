@@ -16,8 +16,8 @@ import (
 
 // listenOptions holds the flags that say where and how the server serves.
 type listenOptions struct {
-	address, cert, key string
-	insecure           bool
+	address, cert, key, clientCA string
+	insecure                     bool
 }
 
 func (o *listenOptions) addFlags(f *pflag.FlagSet) {
@@ -26,6 +26,9 @@ func (o *listenOptions) addFlags(f *pflag.FlagSet) {
 		"file with the certificate to serve HTTPS with, and those of intermediate authorities; requires --tls-key-file; "+
 			"files that change are used for new connections")
 	f.StringVar(&o.key, "tls-key-file", "", "file with the key of the certificate")
+	f.StringVar(&o.clientCA, "client-ca-file", "",
+		"file with the authorities whose client certificates are accepted instead of tokens: the common name is the name, and the "+
+			"organization mycloud:read, mycloud:write, mycloud:edge or mycloud:admin the role; a file that changes is used for new connections")
 	f.BoolVar(&o.insecure, "allow-insecure-http", false,
 		"serve plain HTTP on an address that is not local, so that clients send their tokens in the clear")
 }
@@ -35,12 +38,20 @@ func (o *listenOptions) tlsConfig() (*tls.Config, error) {
 	if (o.cert == "") != (o.key == "") {
 		return nil, command.Usagef("--tls-cert-file and --tls-key-file must be set together")
 	}
+	if o.cert == "" && o.clientCA != "" {
+		return nil, command.Usagef("--client-ca-file requires --tls-cert-file and --tls-key-file")
+	}
 	if o.cert == "" {
 		return nil, nil //nolint:nilnil // plain HTTP
 	}
 	config, err := transport.TLSInfo{CertFile: o.cert, KeyFile: o.key}.ServerConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert-file %s, --tls-key-file %s: %w; provide a certificate and its key in PEM", o.cert, o.key, err)
+	}
+	if o.clientCA != "" {
+		if err := acceptClients(config, o.clientCA); err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
 	}
 	return config, nil
 }

@@ -100,6 +100,7 @@ func resources() []resource {
 			(*cloudapi.Client).ListEdges, edgeRow),
 		newResource("certificates certificate", "ID NAME NOT-AFTER DNS-NAMES REVISION",
 			(*cloudapi.Client).ListCertificates, certificateRow),
+		newResource("tokens token", "ID NAME ROLE EDGE EXPIRES LAST-USED", (*cloudapi.Client).ListTokens, tokenRow),
 		newResource("jobs job", "ID NAME TARGET STATE PROGRESS", (*cloudapi.Client).ListJobs,
 			func(j *cloudv1.Job) []string {
 				return []string{j.ID, j.Name, j.Target.ID, string(j.State), strconv.Itoa(j.Progress) + "%"}
@@ -134,26 +135,29 @@ func loadBalancerRow(lb *cloudv1.LoadBalancer) []string {
 }
 
 func addressRow(a *cloudv1.Address) []string {
-	since := ""
-	if a.ReservedAt != nil {
-		since = a.ReservedAt.UTC().Format(time.RFC3339)
-	}
-	return []string{a.ID, a.State, a.LoadBalancerID, since, strings.Join(a.HeldBy, ",")}
+	return []string{a.ID, a.State, a.LoadBalancerID, shownTime(a.ReservedAt), strings.Join(a.HeldBy, ",")}
 }
 
 func edgeRow(e *cloudv1.Edge) []string {
-	heartbeat := ""
-	if e.HeartbeatAt != nil {
-		heartbeat = e.HeartbeatAt.UTC().Format(time.RFC3339)
-	}
 	return []string{
-		e.ID, e.Name, e.State, e.Zone, strings.Join(e.Addresses, ","), e.AppliedRevision, heartbeat,
+		e.ID, e.Name, e.State, e.Zone, strings.Join(e.Addresses, ","), e.AppliedRevision, shownTime(e.HeartbeatAt),
 		strconv.Itoa(len(e.Faults)),
 	}
 }
 
 func certificateRow(c *cloudv1.Certificate) []string {
 	return []string{c.ID, c.Name, c.NotAfter.UTC().Format(time.RFC3339), strings.Join(c.DNSNames, ","), c.Revision}
+}
+
+func tokenRow(t *cloudv1.Token) []string {
+	return []string{t.ID, t.Name, t.Role, t.Edge, shownTime(t.ExpiresAt), shownTime(t.LastUsedAt)}
+}
+
+func shownTime(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 func nodeGroupRow(g *cloudv1.NodeGroup) []string {

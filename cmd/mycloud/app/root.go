@@ -33,7 +33,7 @@ func NewCommand() *cobra.Command {
 		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, \"mycloud edge\" carries the traffic of its load\n" +
 			"balancers.\n" +
 			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
-			"and the token from " + tokenVariable + ".",
+			"(those of several servers are separated by commas) and the token from " + tokenVariable + ".",
 	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newBackupCommand(), newRestoreCommand(), newMigrateCommand(), newGetCommand(), newOpenAPICommand(), manual.NewCommand("mycloud"))...)
 	root.CompletionOptions.DisableDefaultCmd = false
 	return root

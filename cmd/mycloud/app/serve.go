@@ -27,6 +27,7 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/internal/mycloud/server/api"
+	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/internal/mycloud/server/certificate"
 	"quaymaster.dev/internal/mycloud/server/fault"
@@ -58,6 +59,7 @@ type serveOptions struct {
 	faults                   string
 	faultEndpoint            bool
 	store                    storeOptions
+	audit                    audit.Options
 }
 
 func newServeCommand() *cobra.Command {
@@ -122,6 +124,10 @@ func newServeCommand() *cobra.Command {
 		&o.faultEndpoint, "fault-endpoint", false,
 		"let clients read, replace and delete the plan of faults at /admin/faults; for tests of clients",
 	)
+	f.StringVar(&o.audit.File, "audit-log-file", "", "file to which a line of JSON is appended for every write; empty for none")
+	f.IntVar(&o.audit.MaxMegabytes, "audit-log-max-size", 100,
+		"size in megabytes at which the audit log is renamed and begins again")
+	f.IntVar(&o.audit.MaxBackups, "audit-log-max-backups", 10, "number of renamed audit logs that are kept, at least 1")
 	f.StringVar(&o.metrics, "metrics-listen", "0", "address of /metrics, such as 127.0.0.1:9128; 0 for none")
 	f.BoolVar(&o.logRequests, "log-requests", false, "log every request")
 	return cmd
@@ -149,6 +155,10 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 			return command.Usagef("--quota %s=%d: must be a number of objects of one of the kinds %s",
 				kind, o.quotas[kind], strings.Join(api.QuotaKinds(), ", "))
 		}
+	}
+	if o.audit.MaxMegabytes < 1 || o.audit.MaxBackups < 1 {
+		// The library would take 0 as another size, and as no limit.
+		return command.Usagef("--audit-log-max-size and --audit-log-max-backups must be at least 1")
 	}
 	memberNetworks, err := parseNetworks("--member-network", o.memberNetworks)
 	if err != nil {
@@ -201,6 +211,11 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	auditLog, err := o.openAudit(logger)
+	if err != nil {
+		return fmt.Errorf("--audit-log-file: %w", err)
+	}
+	defer func() { _ = auditLog.Close() }()
 	encryption, err := o.listen.tlsConfig()
 	if err != nil {
 		return err
@@ -212,7 +227,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	server, err := server.Open(server.Options{
 		DataDir: o.dataDir, Store: openStore, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
 		EncryptionKey: encryptionKey, MemberNetworks: memberNetworks, ProtectedNetworks: protectedNetworks, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
-		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
+		Faults: faults, FaultEndpoint: o.faultEndpoint, Audit: auditLog, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()
@@ -222,8 +237,22 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		}
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	err = o.serve(ctx, server, listener, encryption, logger)
+	collectors := []prometheus.Collector{server}
+	if auditLog != nil {
+		collectors = append(collectors, auditLog)
+	}
+	err = o.serve(ctx, server, listener, encryption, collectors, logger)
 	return errors.Join(err, server.Close())
+}
+
+// openAudit opens the audit log, if there is one.
+func (o *serveOptions) openAudit(logger *slog.Logger) (*audit.Log, error) {
+	if o.audit.File == "" {
+		return nil, nil //nolint:nilnil // no log
+	}
+	settings := o.audit
+	settings.Logger = logger
+	return audit.Open(settings)
 }
 
 // parseNetworks parses the networks of a flag.
@@ -254,7 +283,8 @@ func loadFaults(faults *fault.Injector, path string) error {
 
 // serve handles requests until ctx is done, and then waits a while for open ones.
 func (o serveOptions) serve(
-	ctx context.Context, server *server.Server, listener net.Listener, encryption *tls.Config, logger *slog.Logger,
+	ctx context.Context, server *server.Server, listener net.Listener, encryption *tls.Config,
+	collectors []prometheus.Collector, logger *slog.Logger,
 ) error {
 	work, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -263,7 +293,7 @@ func (o serveOptions) serve(
 	wg.Go(func() { server.Run(work) })
 	if o.metrics != "0" {
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(server)
+		registry.MustRegister(collectors...)
 		if err := serveMetrics(work, &wg, o.metrics, registry); err != nil {
 			return fmt.Errorf("--metrics-listen: %w", err)
 		}

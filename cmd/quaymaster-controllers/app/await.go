@@ -84,6 +84,10 @@ func (r *controllers) awaitCloud(ctx context.Context, waiting func(string)) erro
 		meta, err := r.cloud.Identity(ctx)
 		switch {
 		case cloudapi.HasCode(err, cloudv1.CodeUnauthenticated):
+			if r.config.TokenFile == "" {
+				return fmt.Errorf("clientCertFile %s: the cloud at %s rejects the certificate; write a valid one to the file",
+					r.config.ClientCertFile, r.config.Endpoint)
+			}
 			return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",
 				r.config.TokenFile, r.config.Endpoint)
 		case err != nil:

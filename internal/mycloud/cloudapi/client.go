@@ -5,10 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,10 +22,13 @@ const defaultTimeout = time.Minute
 type Options struct {
 	// Endpoint is scheme, host and port of the API, without /v1.
 	Endpoint string
+	// OtherEndpoints are those of other servers of the same cloud. A call that one server cannot answer goes to another one if
+	// it takes effect only once then; the calls after it go there in any case.
+	OtherEndpoints []string
 	// AllowInsecureHTTP allows an endpoint with http on another machine, to which the token is sent in the clear.
 	AllowInsecureHTTP bool
-	// Token returns the bearer token. It is called for the first request, again after a 401, and every few seconds while
-	// there are requests.
+	// Token returns the bearer token, which may be empty with a client certificate. It is called for the first request,
+	// again after a 401, and every few seconds while there are requests.
 	Token func() (string, error)
 	// TLS names the files for TLS; all are optional.
 	TLS TLSFiles
@@ -67,12 +67,12 @@ type Options struct {
 }
 
 // Client calls the mycloud API. It is safe for concurrent use. It does not retry, except once with a new token after
-// a 401. It does not send what the cloud asked not to send: such calls fail at once with a *PostponedError.
+// a 401, and once at each of the other servers. It does not send what the cloud asked not to send: such calls fail at once with a *PostponedError.
 type Client struct {
-	o        Options
-	endpoint *url.URL
-	http     *http.Client
-	gate     *pace.Gate
+	o         Options
+	endpoints *endpoints
+	http      *http.Client
+	gate      *pace.Gate
 	continuity
 
 	mu        sync.Mutex
@@ -84,17 +84,14 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	o.Timeout, o.UserAgent = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.UserAgent, "quaymaster")
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
-	u, err := parseEndpoint(o.Endpoint)
+	servers, err := newEndpoints(append([]string{o.Endpoint}, o.OtherEndpoints...), o.AllowInsecureHTTP)
 	if err != nil {
 		return nil, err
-	}
-	if err := CheckEndpoint(u); err != nil && !o.AllowInsecureHTTP {
-		return nil, fmt.Errorf("endpoint %q: %w", o.Endpoint, err)
 	}
 	if o.Token == nil {
 		return nil, errors.New("token: must be set")
 	}
-	transport, err := newTransport(o.TLS, o.Clock)
+	transport, err := newTransport(o.TLS, o.Clock, len(servers.all) > 1)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +99,7 @@ func New(o Options) (*Client, error) {
 		transport = o.Wrap(transport)
 	}
 	return &Client{
-		o: o, endpoint: u, gate: pace.New(pace.Options{Share: o.QuotaShare}),
+		o: o, endpoints: servers, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		continuity: continuity{identify: o.Identify, onOtherState: o.OnOtherState},
 		http: &http.Client{
 			Transport: transport,
@@ -110,21 +107,6 @@ func New(o Options) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
-}
-
-func parseEndpoint(endpoint string) (*url.URL, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		// The value may hold a password, so the error does not quote it.
-		return nil, errors.New("endpoint: must be http://host:port or https://host:port")
-	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("endpoint %q: must be http://host:port or https://host:port", u.Redacted())
-	}
-	if p := strings.Trim(u.Path, "/"); p != "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("endpoint %q: must not have a user, a path or a query", u.Redacted())
-	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
 // ReadOptions configures a read.

@@ -85,9 +85,16 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cl
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
 	var all *cloudv1.List[T]
+	first, header := maps.Clone(r.query), r.header
 	seen := map[string]bool{}
-	for {
+	for again := false; ; {
 		page, err := read[cloudv1.List[T]](ctx, c, r)
+		if all != nil && !again && HasCode(err, cloudv1.CodePageTokenExpired) {
+			// The pages of a snapshot are with the server that has failed, or was restarted.
+			all, again, r.query, r.header = nil, true, maps.Clone(first), header
+			clear(seen)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -102,14 +102,18 @@ type transport struct {
 	read    time.Time
 }
 
-func newTransport(files TLSFiles, clock clock.PassiveClock) (http.RoundTripper, error) {
+func newTransport(files TLSFiles, clock clock.PassiveClock, others bool) (http.RoundTripper, error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
 	}
 	base = base.Clone()
 	base.MaxIdleConnsPerHost = idleConnections
-	base.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}).DialContext
+	timeout := dialTimeout
+	if others {
+		timeout = othersDialTimeout
+	}
+	base.DialContext = (&net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive}).DialContext
 	if files == (TLSFiles{}) {
 		return base, nil
 	}

@@ -46,6 +46,27 @@ func (c *Client) Heartbeat(ctx context.Context, id string, h cloudv1.Heartbeat) 
 	})
 }
 
+// ListTokens reads all pages of the tokens that o selects. It requires the role admin, as everything about tokens.
+func (c *Client) ListTokens(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.Token], error) {
+	return list[cloudv1.Token](ctx, c, &request{path: "/v1/tokens"}, o)
+}
+
+// Token reads a token without its secret.
+func (c *Client) Token(ctx context.Context, id string, o ReadOptions) (*cloudv1.Token, error) {
+	return get[cloudv1.Token](ctx, c, "/v1/tokens/{id}", id, o)
+}
+
+// CreateToken creates a token. Nothing but its result has the secret.
+func (c *Client) CreateToken(ctx context.Context, s cloudv1.TokenSpec, o WriteOptions) (*cloudv1.NewToken, error) {
+	return write[cloudv1.NewToken](ctx, c, http.MethodPost, "/v1/tokens", "", s, o)
+}
+
+// DeleteToken revokes a token.
+func (c *Client) DeleteToken(ctx context.Context, id string, o WriteOptions) error {
+	_, err := write[cloudv1.Token](ctx, c, http.MethodDelete, "/v1/tokens/{id}", id, nil, o)
+	return err
+}
+
 // Certificate reads a certificate without its chain and key.
 func (c *Client) Certificate(ctx context.Context, id string, o ReadOptions) (*cloudv1.Certificate, error) {
 	return get[cloudv1.Certificate](ctx, c, "/v1/certificates/{id}", id, o)

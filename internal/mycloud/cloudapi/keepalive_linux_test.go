@@ -16,7 +16,7 @@ import (
 func TestSilentConnectionsEnd(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	transport, err := newTransport(TLSFiles{}, clock.RealClock{})
+	transport, err := newTransport(TLSFiles{}, clock.RealClock{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,13 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	}
 	r := &request{method: http.MethodGet, path: cloudv1.BackupPath}
 	id := rand.Text()
-	resp, err := c.send(ctx, r, nil, id, token, "")
+	number, endpoint := c.endpoints.use()
+	resp, err := c.send(ctx, endpoint, r, nil, id, token, "")
+	for left := len(c.endpoints.all) - 1; err != nil && left > 0 && ctx.Err() == nil; left-- {
+		c.endpoints.leave(number)
+		number, endpoint = c.endpoints.use()
+		resp, err = c.send(ctx, endpoint, r, nil, id, token, "")
+	}
 	if err != nil {
 		return err
 	}

@@ -152,25 +152,51 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 
 // exchange also returns a response that is an error. Its body has been read.
 func (c *Client) exchange(
-	ctx context.Context, r *request, body []byte, id, token string, out any,
+	caller context.Context, r *request, body []byte, id, token string, out any,
 ) (*response, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout+r.hold)
+	ctx, cancel := context.WithTimeout(caller, c.o.Timeout+r.hold)
 	defer cancel()
+	for left := len(c.endpoints.all); ; left-- {
+		var a attempt
+		number, endpoint := c.endpoints.use()
+		resp, err := c.exchangeWith(ctx, endpoint, &a, left, r, body, id, token, out)
+		if !elsewhere(caller, r, resp, err) {
+			return resp, err
+		}
+		c.endpoints.leave(number)
+		if left == 1 || ctx.Err() != nil || !a.repeatable(r) {
+			return resp, err
+		}
+	}
+}
+
+// exchangeWith is exchange with one server, after which others are left.
+func (c *Client) exchangeWith(
+	ctx context.Context, endpoint *url.URL, a *attempt, left int, r *request, body []byte, id, token string, out any,
+) (*response, error) {
 	expected, state, err := c.expect(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, r, body, id, token, state)
+	ctx, begun, cancel := a.limit(ctx, r, left)
+	defer cancel()
+	resp, err := c.send(ctx, endpoint, r, body, id, token, state)
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return nil, fmt.Errorf("%s: %s: %w", r, endpoint.Host, errSilent)
+	}
 	if err != nil {
 		return nil, err
 	}
+	begun()
 	defer func() { _ = resp.Body.Close() }()
 	err = receive(r, resp, id, c.o.Clock.Now(), out)
 	return &response{resp.StatusCode, resp.Header}, c.verify(r, expected, resp, err)
 }
 
-func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, state string) (*http.Response, error) {
-	target := c.endpoint.String() + r.target()
+func (c *Client) send(
+	ctx context.Context, endpoint *url.URL, r *request, body []byte, id, token, state string,
+) (*http.Response, error) {
+	target := endpoint.String() + r.target()
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -189,7 +215,9 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, s
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	req.Header.Set(cloudv1.HeaderRequestID, id)
 	if state != "" {
 		req.Header.Set(cloudv1.HeaderState, state)

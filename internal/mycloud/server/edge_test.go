@@ -102,7 +102,7 @@ func TestRoles(t *testing.T) {
 	} {
 		c.send(call[0], call[1], `{}`, "Authorization", "Bearer "+edgeToken).want(t, 403, cloudv1.CodeForbidden)
 		got := c.send(call[0], call[1], `{}`, asEdge...).want(t, 403, cloudv1.CodeForbidden)
-		if !strings.Contains(got.problem.Detail, "requires the token of clients") {
+		if !strings.Contains(got.problem.Detail, "admin, not edge") {
 			t.Errorf("%v: %s", call, got.problem.Detail)
 		}
 	}

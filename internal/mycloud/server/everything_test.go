@@ -133,6 +133,15 @@ func TestEveryOperation(t *testing.T) {
 		t.Error(err)
 	}
 
+	issued := must[*cloudv1.NewToken](t)(cl.CreateToken(ctx, cloudv1.TokenSpec{
+		Name: "ci", TokenFields: cloudv1.TokenFields{Role: cloudv1.RoleRead},
+	}, write))
+	must[*cloudv1.Token](t)(cl.Token(ctx, issued.ID, read))
+	must[*cloudv1.List[cloudv1.Token]](t)(cl.ListTokens(ctx, none))
+	if err := cl.DeleteToken(ctx, issued.ID, write); err != nil {
+		t.Error(err)
+	}
+
 	c.send(http.MethodGet, "/healthz", nil).want(t, http.StatusOK, "")
 	c.send(http.MethodGet, "/readyz", nil).want(t, http.StatusOK, "")
 

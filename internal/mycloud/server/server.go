@@ -20,6 +20,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/mycloud/server/api"
+	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/internal/mycloud/server/api/members"
 	"quaymaster.dev/internal/mycloud/server/certificate"
@@ -74,6 +75,8 @@ type Options struct {
 	Faults *fault.Injector
 	// FaultEndpoint serves /admin/faults, through which clients with the token can replace the plan of Faults.
 	FaultEndpoint bool
+	// Audit keeps who writes what; it may be nil.
+	Audit *audit.Log
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 	// Logger defaults to one that discards everything.
@@ -137,8 +140,8 @@ func Open(o Options) (*Server, error) {
 		admin = o.Faults
 	}
 	a := api.New(api.Options{
-		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
-		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
+		Store: st, Replicated: shared, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
+		Faults: o.Faults.Wrap, Audit: o.Audit, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
 		Members:           members.Rules{Networks: o.MemberNetworks, Protected: o.ProtectedNetworks},
 		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
@@ -224,6 +227,7 @@ func (s *Server) Run(ctx context.Context) {
 		listening.Go(func() { s.api.Edges.Listen(ctx) })
 	}
 	listening.Go(func() { s.api.History.Run(ctx) })
+	listening.Go(func() { s.api.Tokens.RecordUses(ctx) })
 	s.store.Lead(ctx, func(ctx context.Context, st store.Store) {
 		runner := s.runner
 		runner.Store = st

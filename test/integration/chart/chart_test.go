@@ -104,6 +104,10 @@ func cases() map[string]env.Values {
 			"cloudController":  map[string]any{"enabled": false},
 			"policyController": merged(customized("policies"), map[string]any{"replicas": 2}),
 		},
+		"certificate": {"cloud": map[string]any{
+			"otherEndpoints":    []any{"https://api-2.mycloud.internal"},
+			"clientCertificate": map[string]any{"secretName": "cloud-client", "replacesToken": true},
+		}},
 		"routes": {
 			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
 			"cloud": map[string]any{
@@ -240,8 +244,19 @@ func TestInvalidValues(t *testing.T) {
 			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"hcloud": "error"}}}},
 			"webhook.unknownKeys.of must only name catalogs that are also in catalogs: add \"hcloud\" there, or remove it here",
 		},
-		"Secret of the CA":      {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
-		"token in the clear":    {env.Values{"cloud": map[string]any{"endpoint": "http://api.example"}}, "cloud.endpoint must be an https URL"},
+		"Secret of the CA":   {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
+		"token in the clear": {env.Values{"cloud": map[string]any{"endpoint": "http://api.example"}}, "cloud.endpoint must be an https URL"},
+		"token in the clear to another server": {
+			env.Values{"cloud": map[string]any{"otherEndpoints": []any{"http://api.example"}}}, "cloud.otherEndpoints must be an https URL",
+		},
+		"the same server twice": {
+			env.Values{"cloud": map[string]any{"otherEndpoints": []any{"https://api.mycloud.internal"}}},
+			"cloud.otherEndpoints must not have cloud.endpoint",
+		},
+		"no certificate instead of the token": {
+			env.Values{"cloud": map[string]any{"clientCertificate": map[string]any{"replacesToken": true}}},
+			"cloud.clientCertificate.replacesToken requires cloud.clientCertificate.secretName",
+		},
 		"tag in the repository": {env.Values{"image": map[string]any{"repository": "registry.example.com:5000/quaymaster:1.0"}}, "set image.repository to \"registry.example.com:5000/quaymaster\""},
 		"short lease": {
 			env.Values{"cloudController": map[string]any{"leaderElection": map[string]any{"leaseDuration": "10s"}}},

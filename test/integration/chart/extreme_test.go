@@ -123,18 +123,18 @@ func (s valuesSchema) extremes(root valuesSchema, path []string, used map[string
 func required(path string) env.Values {
 	values := env.Values{}
 	for prefix, needs := range map[string]string{
-		"certs.secretName":                   `{"certs": {"mode": "files"}}`,
-		"cloudController.clusterCIDR":        `{"cloud": {"network": {"routeTableID": "rt-main"}}}`,
-		"cloudController.podDisruption":      `{"cloudController": {"podDisruptionBudget": {"enabled": true}}}`,
-		"policyController.":                  `{"cloudController": {"enabled": false}, "policyController": {"replicas": 2, "podDisruptionBudget": {"enabled": true}}}`,
-		"webhook.clientAuthentication":       `{"webhook": {"clientAuthentication": {"configMap": "clients"}}}`,
-		"webhook.podDisruptionBudget":        `{"webhook": {"podDisruptionBudget": {"enabled": true}}}`,
-		"webhook.unknownKeys.of":             `{"catalogs": ["mycloud", "hcloud"]}`,
-		"networkPolicy.":                     `{"networkPolicy": {"enabled": true}}`,
-		"monitoring.dashboard":               `{"monitoring": {"dashboard": {"enabled": true}}}`,
-		"webhook.caBundle":                   `{"webhook": {"url": "https://a.example"}, "certs": {"mode": "files"}}`,
-		"webhook.url":                        `{"certs": {"mode": "files"}}`,
-		"cloud.clientCertificate.secretName": `{}`,
+		"certs.secretName":              `{"certs": {"mode": "files"}}`,
+		"cloudController.clusterCIDR":   `{"cloud": {"network": {"routeTableID": "rt-main"}}}`,
+		"cloudController.podDisruption": `{"cloudController": {"podDisruptionBudget": {"enabled": true}}}`,
+		"policyController.":             `{"cloudController": {"enabled": false}, "policyController": {"replicas": 2, "podDisruptionBudget": {"enabled": true}}}`,
+		"webhook.clientAuthentication":  `{"webhook": {"clientAuthentication": {"configMap": "clients"}}}`,
+		"webhook.podDisruptionBudget":   `{"webhook": {"podDisruptionBudget": {"enabled": true}}}`,
+		"webhook.unknownKeys.of":        `{"catalogs": ["mycloud", "hcloud"]}`,
+		"networkPolicy.":                `{"networkPolicy": {"enabled": true}}`,
+		"monitoring.dashboard":          `{"monitoring": {"dashboard": {"enabled": true}}}`,
+		"webhook.caBundle":              `{"webhook": {"url": "https://a.example"}, "certs": {"mode": "files"}}`,
+		"webhook.url":                   `{"certs": {"mode": "files"}}`,
+		"cloud.clientCertificate.":      `{"cloud": {"clientCertificate": {"secretName": "client"}}}`,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			if err := json.Unmarshal([]byte(needs), &values); err != nil {

@@ -452,6 +452,14 @@ func TestCloudConfig(t *testing.T) {
 			LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true, Network: config.Network{SubnetIDs: []string{}}, IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
 			QuotaPercent: 50, KubeProxyHealthCheckPort: 10256,
 		},
+		"certificate": {
+			ClusterID: "kubernetes", Endpoint: "https://api.mycloud.internal", OtherEndpoints: []string{"https://api-2.mycloud.internal"},
+			LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true,
+			Network:      config.Network{SubnetIDs: []string{}},
+			IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
+			QuotaPercent: 50, KubeProxyHealthCheckPort: 10256,
+			ClientCertFile: "/var/run/secrets/quaymaster-client/tls.crt", ClientKeyFile: "/var/run/secrets/quaymaster-client/tls.key",
+		},
 		"routes": {
 			ClusterID: "prod", Endpoint: "https://api.mycloud.internal", TokenFile: "/var/run/secrets/quaymaster/token",
 			LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true, IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
@@ -483,6 +491,7 @@ func TestPodCloudAccess(t *testing.T) {
 			"webhook":     {"quaymaster-cloud-token", "token", true},
 			"controllers": {"quaymaster-cloud-token", "token", false},
 		},
+		"certificate":         {"webhook": {}, "controllers": {}},
 		"development":         {"controllers": {"quaymaster-cloud-token", "token", false}},
 		"webhooks-only":       {},
 		"webhooks-with-cloud": {"webhook": {"read-only", "reader", true}},
@@ -497,6 +506,7 @@ func TestPodCloudAccess(t *testing.T) {
 				if !slices.Contains(container.Args, "--cloud-config=/etc/quaymaster/cloud.yaml") {
 					continue
 				}
+				got[container.Name] = access{}
 				for _, volume := range pod.Volumes {
 					if volume.ConfigMap != nil {
 						find[corev1.ConfigMap](t, objects, "ConfigMap", volume.ConfigMap.Name)

@@ -58,8 +58,8 @@ address_pools:
 type replica struct {
 	*process.Process
 
-	endpoint string
-	spec     process.Spec
+	endpoint, audit string
+	spec            process.Spec
 }
 
 // site is three servers on three members of etcd.
@@ -93,11 +93,12 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 		name := fmt.Sprintf("replica-%d", i)
-		r := &replica{endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), spec: process.Spec{
+		audit := filepath.Join(dir, name+".audit")
+		r := &replica{endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), audit: audit, spec: process.Spec{
 			Name: name, Path: program, LogDir: dir, Args: []string{
 				"serve", "--listen=127.0.0.1:" + strconv.Itoa(port), "--data-dir=" + filepath.Join(dir, name),
 				"--store=etcd://" + strings.Join(s.etcd.Endpoints(), ",") + "/cloud", "--inventory=" + inventoryFile,
-				"--token-file=" + tokenFile, "--encryption-key-file=" + key,
+				"--token-file=" + tokenFile, "--encryption-key-file=" + key, "--audit-log-file=" + audit,
 			},
 		}}
 		s.start(r)

@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/certificates"
 	"quaymaster.dev/internal/mycloud/server/api/clusters"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
@@ -24,6 +25,7 @@ import (
 	"quaymaster.dev/internal/mycloud/server/api/read"
 	"quaymaster.dev/internal/mycloud/server/api/registration"
 	"quaymaster.dev/internal/mycloud/server/api/routes"
+	"quaymaster.dev/internal/mycloud/server/api/tokens"
 	"quaymaster.dev/internal/mycloud/server/api/watch"
 	"quaymaster.dev/internal/mycloud/server/api/write"
 	"quaymaster.dev/internal/mycloud/server/certificate"
@@ -36,7 +38,9 @@ import (
 // Options holds the dependencies of an API.
 type Options struct {
 	Store store.Store
-	Clock clock.Clock
+	// Replicated is true if other servers may have the same state.
+	Replicated bool
+	Clock      clock.Clock
 	// JobDuration is how long writes of load balancers take, besides the time that edges need; 0 means that without edges
 	// they complete before the response.
 	JobDuration time.Duration
@@ -46,6 +50,8 @@ type Options struct {
 	Quotas map[string]int
 	// Faults injects faults into requests; it may be nil.
 	Faults func(http.Handler) http.Handler
+	// Audit keeps who writes what; it may be nil.
+	Audit *audit.Log
 	// Admin serves /admin/faults; it may be nil.
 	Admin http.Handler
 	// Token is the bearer token that clients must send.
@@ -65,6 +71,8 @@ type Options struct {
 
 // API serves the resources of a cloud.
 type API struct {
+	// Tokens are the permissions of callers, whose use has to be stored.
+	Tokens *access.Tokens
 	// Edges are the machines that carry traffic, and LoadBalancers what they carry: both need care beyond requests.
 	Edges         *registration.Edges
 	LoadBalancers *loadbalancers.LoadBalancers
@@ -79,14 +87,20 @@ type API struct {
 func New(o Options) *API {
 	operations := operation.NewAPI(o.Store, o.Logger, info(), servers(), tags())
 	r, w := read.New(operations, o.Store, o.Clock), write.New(o.Store, o.Quotas)
-	tokens := &access.Tokens{Client: o.Token, Shared: o.EdgeToken, Edges: o.EdgeTokens, Store: o.Store, Logger: o.Logger}
+	t := &access.Tokens{
+		Client: o.Token, Shared: o.EdgeToken, Edges: o.EdgeTokens, Store: o.Store, Clock: o.Clock, Logger: o.Logger,
+	}
+	if o.Replicated {
+		t.Stranger = access.NewStranger(o.Store, o.Clock)
+	}
 	known := edges.New(o.Clock, o.HeartbeatInterval)
 	a := &API{
-		Edges: registration.New(r, w, known, tokens, o.Logger),
+		Edges: registration.New(r, w, known, t, o.Logger),
 		LoadBalancers: loadbalancers.New(loadbalancers.Options{
 			Read: r, Write: w, Members: o.Members, Edges: known, JobDuration: o.JobDuration, Clock: o.Clock, Logger: o.Logger,
 		}),
 		History: history.New(o.Clock, known),
+		Tokens:  t,
 		huma:    operations,
 	}
 	jobs := watch.Jobs(o.JobDuration)
@@ -101,13 +115,15 @@ func New(o Options) *API {
 	watch.RegisterChanges(r, feeds(a.Edges, a.LoadBalancers, jobs))
 	registerPlaces(r)
 	registerVolumes(r)
-	registerMeta(r, o)
+	tokens.Register(r, w, o.Clock)
+	registerMeta(r, o, t)
 	looks := page.New(page.Options{
 		Store: o.Store, Clock: o.Clock, Edges: known, EdgeView: a.Edges.View(), LoadBalancerView: a.LoadBalancers.View(), JobView: jobs,
-		Facts: a.LoadBalancers.Facts, History: a.History, MayRead: tokens.MayRead, Cipher: o.Cipher, Logger: o.Logger,
+		Facts: a.LoadBalancers.Facts, History: a.History, MayRead: t.MayRead, Cipher: o.Cipher, Logger: o.Logger,
 	})
 	a.handler = handler.New(operations.Adapter(), handler.Options{
-		Store: o.Store, Clock: o.Clock, Tokens: tokens, Limits: o.Limits, Faults: o.Faults, Admin: o.Admin, Page: looks.Handler, Logger: o.Logger,
+		Store: o.Store, Clock: o.Clock, Tokens: t, Limits: o.Limits, Faults: o.Faults, Audit: o.Audit,
+		Admin: o.Admin, Page: looks.Handler, Logger: o.Logger,
 	})
 	return a
 }

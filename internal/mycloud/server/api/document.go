@@ -62,6 +62,7 @@ func tags() []*huma.Tag {
 		{Name: "volumes", Description: "Block devices and their types."},
 		{Name: "certificates", Description: "Certificates for https listeners."},
 		{Name: "edges", Description: "Machines that carry the traffic of load balancers."},
+		{Name: "tokens", Description: "Permissions of callers, with a role each."},
 		{Name: "clusters", Description: "Which cluster may write in the name of a cluster UID."},
 		{Name: "jobs", Description: "Writes that continue after their response."},
 		{Name: "changes", Description: "What happened to objects, so that collections need not be listed again."},

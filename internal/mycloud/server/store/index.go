@@ -24,6 +24,10 @@ const (
 	Fences Index = "fences"
 	// EdgeTokens maps the hash of an edge's own token to the edge.
 	EdgeTokens Index = "edge-tokens"
+	// TokenHashes maps a token to the hash of its secret.
+	TokenHashes Index = "token-hashes"
+	// TokenUses maps a token to the time of its last use.
+	TokenUses Index = "token-uses"
 	// KeyPairs maps a certificate to its encrypted chain and key.
 	KeyPairs Index = "key-pairs"
 	// Seeded has the objects that were ever added from an inventory.

@@ -36,6 +36,7 @@ var (
 	Edges         = kindOf(cloudv1.KindEdge, func(e *cloudv1.Edge) []Term { return []Term{NameTerm(e.Name)} })
 	Certificates  = kindOf(cloudv1.KindCertificate, func(c *cloudv1.Certificate) []Term { return []Term{NameTerm(c.Name)} })
 	Addresses     = kindOf(cloudv1.KindAddress, addressTerms)
+	Tokens        = kindOf(cloudv1.KindToken, tokenTerms)
 )
 
 // kindOf returns the kind of the objects of a type.

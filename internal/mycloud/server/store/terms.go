@@ -44,6 +44,20 @@ func FaultTerm(code string) Term { return Term("fault:" + code) }
 // ReservedTerm is the term of the addresses that are reserved.
 const ReservedTerm Term = "reserved"
 
+// RoleTerm is the term of the tokens with a role.
+func RoleTerm(role string) Term { return Term("role:" + role) }
+
+// EdgeTerm is the term of the tokens that only the edge with a name may use.
+func EdgeTerm(name string) Term { return Term("edge:" + url.QueryEscape(name)) }
+
+func tokenTerms(t *cloudv1.Token) []Term {
+	terms := []Term{NameTerm(t.Name), RoleTerm(t.Role)}
+	if t.Edge != "" {
+		terms = append(terms, EdgeTerm(t.Edge))
+	}
+	return terms
+}
+
 func addressTerms(a *cloudv1.Address) []Term {
 	terms := []Term{ReferenceTerm(cloudv1.KindLoadBalancer, a.LoadBalancerID)}
 	if a.State == cloudv1.AddressReserved {
@@ -199,6 +213,7 @@ func indexAll(tx *Tx) error {
 		Instances.reindex, Regions.reindex, Zones.reindex, InstanceTypes.reindex, NodeGroups.reindex,
 		LoadBalancers.reindex, RouteTables.reindex, Routes.reindex, Volumes.reindex, VolumeTypes.reindex, Jobs.reindex,
 		Holders.reindex, Edges.reindex, Certificates.reindex, Addresses.reindex,
+		Tokens.reindex,
 	} {
 		if err := reindex(tx); err != nil {
 			return fmt.Errorf("index the objects: %w", err)

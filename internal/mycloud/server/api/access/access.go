@@ -1,35 +1,15 @@
-// Package access decides who may use which operations, by bearer tokens.
+// Package access decides who may use which operations: by bearer tokens or client certificates, their roles, and one table of
+// what each role may do.
 package access
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
-	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/connections"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
-	"quaymaster.dev/internal/mycloud/server/store"
-)
-
-// Role is what a token is for. It is the name of a security scheme in the document.
-type Role string
-
-const (
-	// Client is the role of clients: they may do everything except what only edges do.
-	Client Role = "bearer"
-	// Edge is the role of edges: they may read everything, report of themselves, and read key pairs.
-	Edge Role = "edge"
-	// Registration is the role of machines that are not edges yet: they may register.
-	Registration Role = "registration"
 )
 
 type callerKey struct{}
@@ -39,7 +19,29 @@ type Caller struct {
 	Role Role
 	// Edge is the name of the edge that has the token; empty for other tokens.
 	Edge string
+	// Kind is the kind of proof that the caller sent, and Name is whom it proves.
+	Kind Kind
+	Name string
+	// token is the id of a token of the API.
+	token string
 }
+
+// Kind names what proves who a caller is.
+type Kind string
+
+const (
+	// ByFlag is the kind of callers with a token of the server's flags, by whose name they are known.
+	ByFlag Kind = "flag"
+	// ByToken is the kind of callers with a token of the API.
+	ByToken Kind = "token"
+	// ByOwnToken is the kind of edges with the token that they registered.
+	ByOwnToken Kind = "edge"
+	// ByCertificate is the kind of callers with a client certificate, by whose common name they are known.
+	ByCertificate Kind = "certificate"
+)
+
+// stored reports whether the permission is part of the state, so that other servers may have changed it.
+func (c Caller) stored() bool { return c.Kind == ByToken || c.Kind == ByOwnToken }
 
 // Of returns who sends the request of a context.
 func Of(ctx context.Context) Caller {
@@ -47,70 +49,63 @@ func Of(ctx context.Context) Caller {
 	return who
 }
 
-// Tokens are the valid tokens.
-type Tokens struct {
-	// Client is the token of clients.
-	Client string
-	// Shared is the token of the edges without one of their own; if empty, there are none.
-	Shared string
-	// Edges are the tokens of single edges by name, besides those with which edges have registered.
-	Edges map[string]string
-	// Store has the tokens of registered edges.
-	Store  store.Store
-	Logger *slog.Logger
-}
-
-// Schemes returns the security schemes of the document.
-func Schemes() map[string]*huma.SecurityScheme {
-	return map[string]*huma.SecurityScheme{
-		string(Client): {Type: "http", Scheme: "bearer", Description: "The token of clients."},
-		string(Edge):   {Type: "http", Scheme: "bearer", Description: "The own token of an edge."},
-		string(Registration): {
-			Type: "http", Scheme: "bearer", Description: "The token that edges share, with which they only register.",
-		},
-	}
-}
-
-// Permit lets only the roles use an operation.
-func Permit(roles ...Role) func(*huma.Operation) {
-	return func(op *huma.Operation) {
-		op.Security = nil
-		for _, r := range roles {
-			op.Security = append(op.Security, map[string][]string{string(r): {}})
-		}
-	}
-}
-
-// permits reports whether a role may use an operation.
-func permits(op *huma.Operation, r Role) bool {
-	return slices.ContainsFunc(op.Security, func(allowed map[string][]string) bool {
-		_, ok := allowed[string(r)]
-		return ok
-	})
-}
-
-// Authenticate rejects requests without a valid token.
+// Authenticate rejects requests without a valid token or certificate, by what this server knows already: strangers must not
+// make it ask the others for each of their requests.
 func (t *Tokens) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, ok, err := t.CallerOf(r)
-		if err != nil {
-			t.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
-			failure.Internal().Write(w, r)
-			return
+		who, err := t.callerOf(r)
+		if err == nil && who.Role == "" && hasBearer(r) {
+			// Another server may have created the token a moment ago.
+			if err = t.Stranger.Current(r.Context()); err == nil {
+				who, err = t.callerOf(r)
+			}
 		}
-		if !ok {
-			// The response must not wait for a body, which may never arrive.
-			setReadDeadline(w, time.Unix(1, 0))
-			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
-			failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required").Write(w, r)
+		if err != nil || who.Role == "" {
+			// The response must not wait for a body, which may never arrive. Without one, the deadline would end the context of
+			// all requests that follow on the connection, such as with another token.
+			if r.ContentLength != 0 {
+				setReadDeadline(w, time.Unix(1, 0))
+			}
+			t.refuse(w, r, err)
 			return
 		}
 		connections.Trust(r.Context())
 		if r.ContentLength != 0 {
 			setReadDeadline(w, time.Now().Add(bodyTimeout))
 		}
+		if who.token != "" {
+			t.uses.note(who.token, t.Clock.Now())
+		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
+}
+
+// Confirm rejects requests whose token another server has revoked. It comes after what makes the state current.
+func (t *Tokens) Confirm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if was := Of(r.Context()); was.stored() {
+			if who, err := t.callerOf(r); err != nil || who != was {
+				t.refuse(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse responds to a request without a valid token, or whose token cannot be read.
+func (t *Tokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if err != nil {
+		if f, ok := failure.Unavailable(err).(*failure.Error); ok { //nolint:errorlint // it was just created
+			f.Write(w, r)
+			return
+		}
+		t.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
+		failure.Internal().Write(w, r)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
+	failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token or client certificate is required").Write(w, r)
 }
 
 // bodyTimeout is how long a body may take to arrive.
@@ -122,61 +117,14 @@ func setReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
-// CallerOf returns who sends a request, and false without a valid token.
-func (t *Tokens) CallerOf(r *http.Request) (who Caller, valid bool, err error) {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	same := func(secret string) bool {
-		return ok && secret != "" && subtle.ConstantTimeCompare([]byte(token), []byte(secret)) == 1
-	}
-	switch {
-	case same(t.Client):
-		return Caller{Role: Client}, true, nil
-	case same(t.Shared):
-		return Caller{Role: Registration}, true, nil
-	}
-	for name, secret := range t.Edges {
-		if same(secret) {
-			return Caller{Role: Edge, Edge: name}, true, nil
-		}
-	}
-	if !ok {
-		return Caller{}, false, nil
-	}
-	err = t.Store.View(func(tx *store.Tx) error {
-		id := store.EdgeTokens.Get(tx, Hash(token))
-		if id == "" {
-			return nil
-		}
-		e, err := store.Edges.Get(tx, id)
-		if err == nil {
-			who, valid = Caller{Role: Edge, Edge: e.Name}, true
-		}
-		return err
-	})
-	return who, valid, err
-}
-
-// Hash returns what is stored of a token.
-func Hash(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
-
-// Authorize rejects requests whose role does not allow the operation.
-func Authorize(op *huma.Operation, next http.HandlerFunc) http.HandlerFunc {
+// Authorize rejects requests whose role does not allow an operation.
+func Authorize(operation string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := Of(r.Context())
-		if permits(op, who.Role) {
+		who := Of(r.Context()).Role
+		if permits(operation, who) {
 			next(w, r)
 			return
 		}
-		needed := "the token of clients"
-		switch {
-		case who.Role == Client:
-			needed = "the token of an edge"
-		case permits(op, Edge):
-			needed = "the edge's own token; that which edges share only registers"
-		}
-		failure.New(http.StatusForbidden, cloudv1.CodeForbidden, "%s requires %s", op.OperationID, needed).Write(w, r)
+		failure.New(http.StatusForbidden, cloudv1.CodeForbidden, "%s requires %s", operation, needed(operation, who)).Write(w, r)
 	}
 }

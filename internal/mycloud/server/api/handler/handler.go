@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 	"quaymaster.dev/internal/mycloud/server/page"
 	"quaymaster.dev/internal/mycloud/server/store"
@@ -30,6 +30,8 @@ type Options struct {
 	Limits RateLimits
 	// Faults injects faults into requests; it may be nil.
 	Faults func(http.Handler) http.Handler
+	// Audit keeps who writes what; it may be nil.
+	Audit *audit.Log
 	// Admin serves /admin/faults; it may be nil.
 	Admin http.Handler
 	// Page returns the handler of page.Path, whose requests of those who are logged in go through the argument. It may be
@@ -41,15 +43,19 @@ type Options struct {
 // New returns the handler of operations, of HealthPath and of ReadyPath.
 func New(operations http.Handler, o Options) http.Handler {
 	limits := newLimiter(o.Clock, o.Limits)
-	h := limit(limits, operations)
-	h = o.Tokens.Authenticate(h)
+	// What a limit refuses changes nothing, and must not fill the log.
+	h := limit(limits, o.Audit.Wrap(operations, writes))
 	if o.Faults != nil {
 		h = o.Faults(h)
 	}
 	h = o.admin(h)
 	// Injected faults look like what the cloud itself answers.
 	h = o.sameState(h)
+	// A token may have been revoked by another server.
+	h = o.Tokens.Confirm(h)
 	h = o.current(h)
+	// Strangers come no further: what follows may ask other machines.
+	h = o.Tokens.Authenticate(h)
 	h = o.page(limits, h)
 	h = o.health(h)
 	h = o.recoverPanics(h)
@@ -143,7 +149,7 @@ func (o *Options) health(next http.Handler) http.Handler {
 		switch r.URL.Path {
 		case HealthPath:
 		case ReadyPath:
-			err = o.Store.Current(r.Context())
+			err = o.Tokens.Stranger.Current(r.Context())
 		default:
 			next.ServeHTTP(w, r)
 			return
@@ -182,15 +188,13 @@ func (o *Options) admin(next http.Handler) http.Handler {
 	if o.Admin != nil {
 		served["/admin/faults"] = o.Admin
 	}
-	op := &huma.Operation{OperationID: "the administration of the cloud"}
-	access.Permit(access.Client)(op)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ok := served[r.URL.Path]
 		if !ok {
 			next.ServeHTTP(w, r)
 			return
 		}
-		o.Tokens.Authenticate(access.Authorize(op, h.ServeHTTP)).ServeHTTP(w, r)
+		o.Audit.Wrap(access.Authorize(access.Administration, h.ServeHTTP), writes).ServeHTTP(w, r)
 	})
 }
 

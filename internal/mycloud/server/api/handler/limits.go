@@ -100,6 +100,9 @@ func limit(l *limiter, next http.Handler) http.Handler {
 	})
 }
 
+// writes reports whether a request asks for a change.
+func writes(r *http.Request) bool { return requestClass(r) == classWrite }
+
 // requestClass returns the class of a request. A POST that changes nothing is a read. Heartbeats are not limited: an edge
 // would count as offline because of the requests of others.
 func requestClass(r *http.Request) string {

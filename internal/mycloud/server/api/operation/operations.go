@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
@@ -73,7 +74,6 @@ func Read[I, O any](api huma.API, o Operation, path string, handler func(context
 	edits ...func(*huma.Operation),
 ) {
 	op := o.at(http.MethodGet, path)
-	access.Permit(access.Client, access.Edge)(&op)
 	register(api, op, handler, edits)
 }
 
@@ -82,7 +82,6 @@ func Question[I, O any](api huma.API, o Operation, path string, handler func(con
 	edits ...func(*huma.Operation),
 ) {
 	op := o.at(http.MethodPost, path)
-	access.Permit(access.Client, access.Edge)(&op)
 	describe.Body(&op)
 	register(api, op, handler, edits)
 }
@@ -93,7 +92,6 @@ func Write[I, T any](api huma.API, o Operation, method, path string, statuses []
 	handler func(context.Context, *I) (*Answer[T], error), edits ...func(*huma.Operation),
 ) {
 	op := o.at(method, path)
-	access.Permit(access.Client)(&op)
 	op.DefaultStatus = statuses[0]
 	describe.Refuses(http.StatusConflict)(&op)
 	// The library takes the body of a request from the field with this name.
@@ -103,7 +101,16 @@ func Write[I, T any](api huma.API, o Operation, method, path string, statuses []
 	for _, s := range statuses {
 		op.Responses[strconv.Itoa(s)] = response(api, s, reflect.TypeFor[T]())
 	}
-	register(api, op, handler, edits)
+	register(api, op, func(ctx context.Context, in *I) (*Answer[T], error) {
+		answer, err := handler(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if written, ok := any(&answer.Body).(interface{ Metadata() *cloudv1.Object }); ok {
+			audit.Note(ctx, written.Metadata().ID, written.Metadata().Revision)
+		}
+		return answer, nil
+	}, edits)
 }
 
 // at returns the operation of a method on a path.
@@ -118,6 +125,7 @@ func (o Operation) at(method, path string) huma.Operation {
 func register[I, O any](api huma.API, op huma.Operation, handler func(context.Context, *I) (*O, error),
 	edits []func(*huma.Operation),
 ) {
+	access.Permit(&op)
 	for _, edit := range edits {
 		edit(&op)
 	}

@@ -26,7 +26,7 @@ func newRouter() router {
 // Handle adds an operation to the mux.
 func (t router) Handle(op *huma.Operation, handler func(huma.Context)) {
 	pattern := op.Method + " " + strings.Replace(op.Path, "}:", "}/:", 1)
-	t.mux.HandleFunc(pattern, access.Authorize(op, func(w http.ResponseWriter, r *http.Request) {
+	t.mux.HandleFunc(pattern, access.Authorize(op.OperationID, func(w http.ResponseWriter, r *http.Request) {
 		handler(humago.NewContext(op, r.WithContext(withNotes(r.Context())), w))
 	}))
 }

@@ -90,10 +90,10 @@ func (a *Edges) Register() {
 	read.RegisterList(a.read, operation.New("list-edges", tag, "The machines that carry the traffic of load balancers"), path, a.View())
 	read.RegisterObject(a.read, operation.New("get-edge", tag, "An edge"), path+"/{id}", a.View())
 	operation.Write(a.read.API, operation.New("register-edge", tag, "Registers an edge"),
-		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, access.Permit(access.Edge, access.Registration),
+		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge,
 		describe.Means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
 	operation.Question(a.read.API, operation.New("heartbeat-edge", tag, "Reports the state of an edge"),
-		path+"/{id}:heartbeat", a.heartbeat, access.Permit(access.Edge),
+		path+"/{id}:heartbeat", a.heartbeat,
 		describe.Means("An edge sends it at the interval of the response, and at once when it has applied something."),
 		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
@@ -136,15 +136,15 @@ func (a *Edges) showEdge(e *cloudv1.Edge) {
 }
 
 func (a *Edges) registerEdge(ctx context.Context, p *registerEdgeParams) (*edgeAnswer, error) {
-	if err := a.checkEdge(ctx, p.Body.Name); err != nil {
-		return nil, err
-	}
 	if p.Fence != "" {
 		// An edge reads the UIDs of clusters, and a high epoch would lock out their leaders.
 		return nil, failure.New(http.StatusForbidden, cloudv1.CodeForbidden, "an edge leads no cluster; omit the header %s",
 			cloudv1.HeaderFence)
 	}
 	answer, err := write.Change(a.write, p.Params, func(tx *store.Tx) (*edgeAnswer, error) {
+		if err := a.checkEdge(ctx, tx, p.Body.Name); err != nil {
+			return nil, err
+		}
 		if err := checkAddresses(ctx, tx, p.Body.Addresses); err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 		if err != nil {
 			return failure.Absent(err)
 		}
-		if err := a.checkEdge(ctx, e.Name); err != nil {
+		if err := a.checkEdge(ctx, tx, e.Name); err != nil {
 			return err
 		}
 		offline = e.State == cloudv1.EdgeOffline

@@ -56,7 +56,7 @@ func tokenOf(tx *store.Tx, edge string) (string, error) {
 }
 
 // checkEdge returns a failure unless the sender of a request may report as the edge with a name.
-func (a *Edges) checkEdge(ctx context.Context, name string) error {
+func (a *Edges) checkEdge(ctx context.Context, tx *store.Tx, name string) error {
 	who := access.Of(ctx)
 	if who.Edge == name {
 		return nil
@@ -66,7 +66,7 @@ func (a *Edges) checkEdge(ctx context.Context, name string) error {
 			"the token is that of edge %q, not of edge %q; start the edge with --name %s or with a token of its own",
 			who.Edge, name, who.Edge)
 	}
-	if _, bound := a.tokens.Edges[name]; bound {
+	if a.tokens.Bound(tx, name) {
 		return failure.New(http.StatusForbidden, cloudv1.CodeForbidden,
 			"edge %q has a token of its own, which this is not; start the edge with that token or with a different --name", name)
 	}

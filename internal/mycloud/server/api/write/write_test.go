@@ -37,13 +37,13 @@ func TestIdempotencyKeyInFlight(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	writer := New(s, nil)
 	api := operation.NewAPI(s, logger, &huma.Info{}, nil, nil)
-	operation.Write(api, operation.New("create", "", ""), http.MethodPost, "/v1/node-groups", []int{http.StatusCreated},
+	operation.Write(api, operation.New("create-node-group", "", ""), http.MethodPost, "/v1/node-groups", []int{http.StatusCreated},
 		func(_ context.Context, p *createParams) (*operation.Answer[cloudv1.NodeGroup], error) {
 			return Post(writer, p.PostParams, "create", p.Body, func(tx *store.Tx) (*operation.Answer[cloudv1.NodeGroup], error) {
 				return Create(tx, false, "ng-", store.NodeGroups, &cloudv1.NodeGroup{})
 			})
 		})
-	tokens := &access.Tokens{Client: "t", Store: s, Logger: logger}
+	tokens := &access.Tokens{Client: "t", Store: s, Clock: clock.RealClock{}, Logger: logger}
 	send := func() *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/node-groups", strings.NewReader(`{"name":"a"}`))
 		r.Header.Set("Authorization", "Bearer t")

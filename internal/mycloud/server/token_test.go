@@ -1,0 +1,187 @@
+package server_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/server"
+)
+
+// issue creates a token.
+func (c *cloud) issue(name string, fields cloudv1.TokenFields) *cloudv1.NewToken {
+	c.t.Helper()
+	return must[*cloudv1.NewToken](c.t)(c.client.CreateToken(c.t.Context(),
+		cloudv1.TokenSpec{Name: name, TokenFields: fields}, cloudapi.WriteOptions{}))
+}
+
+// reads reports whether a token is valid.
+func (c *cloud) reads(secret string) bool {
+	c.t.Helper()
+	_, err := c.with(secret).Meta(c.t.Context())
+	if err != nil && !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
+		c.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// TestTokens: a token is valid from its creation until it is deleted or expires, also over restarts, and only the one who
+// creates it has its secret.
+func TestTokens(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock))
+	ctx := t.Context()
+	expires := clock.Now().Add(time.Hour)
+	lasting, brief := c.issue("ci", cloudv1.TokenFields{Role: "write"}), c.issue("ci-2", cloudv1.TokenFields{Role: "read", ExpiresAt: &expires})
+	if !strings.HasPrefix(lasting.Secret, lasting.ID+".") || len(lasting.Secret) < len(lasting.ID)+26 {
+		t.Errorf("secret %q", lasting.Secret)
+	}
+	diff(t, "valid", []bool{true, true, false, false, false}, []bool{
+		c.reads(lasting.Secret), c.reads(brief.Secret), c.reads(lasting.ID + "."), c.reads(lasting.ID),
+		c.reads(lasting.ID + strings.TrimPrefix(brief.Secret, brief.ID)),
+	})
+	for _, path := range []string{"/v1/tokens", "/v1/tokens/" + lasting.ID} {
+		if got := c.send(http.MethodGet, path, nil).want(t, 200, ""); bytes.Contains(got.body, []byte(lasting.Secret)) || bytes.Contains(got.body, []byte("hash")) {
+			t.Errorf("%s shows a secret: %s", path, got.body)
+		}
+	}
+	// A reader learns nothing of tokens, and a token is not given away twice.
+	if _, err := c.with(brief.Secret).ListTokens(ctx, cloudapi.ListOptions{}); !cloudapi.HasCode(err, cloudv1.CodeForbidden) {
+		t.Errorf("a reader lists tokens: %v", err)
+	}
+	for body, pointer := range map[string]string{
+		`{"name":"ci","role":"read"}`:                                    "",
+		`{"name":"x","role":"root"}`:                                     "/role",
+		`{"name":"x","role":"read","edge":"edge-1"}`:                     "/edge",
+		`{"name":"x","role":"read","expires_at":"2020-01-01T00:00:00Z"}`: "/expires_at",
+		`{"name":"","role":"read"}`:                                      "/name",
+		`{"name":"x"}`:                                                   "/role",
+	} {
+		got := c.send(http.MethodPost, "/v1/tokens", body)
+		if pointer == "" {
+			got.want(t, http.StatusConflict, cloudv1.CodeNameTaken)
+			continue
+		}
+		diff(t, body, []string{pointer}, got.want(t, 422, cloudv1.CodeInvalid).pointers())
+	}
+	dry := decode[cloudv1.NewToken](t, c.send(http.MethodPost, "/v1/tokens?dry_run=true", `{"name":"dry","role":"admin"}`).want(t, 201, ""))
+	diff(t, "dry run", "", dry.Secret+dry.ID)
+
+	c.stop()
+	for _, secret := range []string{lasting.Secret, strings.TrimPrefix(lasting.Secret, lasting.ID+".")} {
+		if bytes.Contains(rawState(t, c.dir), []byte(secret)) {
+			t.Error("the state has a secret")
+		}
+	}
+	again := newCloud(t, withClock(clock), withDir(c.dir))
+	diff(t, "valid after a restart", []bool{true, true}, []bool{again.reads(lasting.Secret), again.reads(brief.Secret)})
+	clock.Step(time.Hour)
+	diff(t, "valid after an hour", []bool{true, false}, []bool{again.reads(lasting.Secret), again.reads(brief.Secret)})
+	if err := again.client.DeleteToken(ctx, lasting.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+	diff(t, "valid after it was deleted", false, again.reads(lasting.Secret))
+}
+
+// TestLastUse: the time of the last use is stored once an hour, however many requests there are.
+func TestLastUse(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock))
+	token := c.issue("ci", cloudv1.TokenFields{Role: "read"})
+	revision := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	used := func() *time.Time {
+		return must[*cloudv1.Token](t)(c.client.Token(t.Context(), token.ID, cloudapi.ReadOptions{})).LastUsedAt
+	}
+	if at := used(); at != nil {
+		t.Errorf("used at %s before its use", at)
+	}
+	c.reads(token.Secret)
+	first := clock.Now()
+	eventually(t, "the use is stored", func() bool {
+		clock.Step(time.Minute)
+		return used() != nil
+	})
+	diff(t, "last use", first, *used())
+	later := first
+	eventually(t, "the use is stored again", func() bool {
+		clock.Step(time.Minute)
+		later = clock.Now()
+		c.reads(token.Secret)
+		return !used().Equal(first)
+	})
+	if after := used().Sub(first); after < time.Hour || used().After(later) {
+		t.Errorf("stored again %s after the first time", after)
+	}
+	diff(t, "revision, which followers wait for", revision, must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision)
+}
+
+// TestEdgeTokens: machines become edges with a token of the API, of which one with a name is for that edge alone.
+func TestEdgeTokens(t *testing.T) {
+	c := newCloud(t, func(o *server.Options) { o.EdgeToken, o.EdgeTokens = "", nil })
+	ctx := t.Context()
+	offers := func() bool {
+		return slices.Contains(must[*cloudv1.Meta](t)(c.client.Meta(ctx)).Capabilities, cloudv1.CapabilityEdges)
+	}
+	diff(t, "edges without a token for them", false, offers())
+	shared := c.issue("edges", cloudv1.TokenFields{Role: "edge"})
+	bound := c.issue("edge-1", cloudv1.TokenFields{Role: "edge", Edge: "edge-1"})
+	diff(t, "edges with one", true, offers())
+	register := func(secret, name string) error {
+		_, err := c.with(secret).RegisterEdge(ctx, cloudv1.EdgeSpec{Name: name, Token: ownToken(name)}, cloudapi.WriteOptions{})
+		return err
+	}
+	for name, err := range map[string]error{
+		"the shared token under a name with a token of its own": register(shared.Secret, "edge-1"),
+		"the token of another edge":                             register(bound.Secret, "edge-2"),
+	} {
+		if !cloudapi.HasCode(err, cloudv1.CodeForbidden) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{"shared": register(shared.Secret, "edge-2"), "bound": register(bound.Secret, "edge-1")} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// An edge keeps its own token when the one that it has registered with is gone.
+	if err := c.client.DeleteToken(ctx, shared.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := register(shared.Secret, "edge-3"); !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
+		t.Errorf("a machine registers with a token that was deleted: %v", err)
+	}
+	diff(t, "the own token is valid", true, c.reads(ownToken("edge-2")))
+}
+
+// TestConnectionAfterRefusal: a connection is as good as another one after requests with a wrong token, so that a response is
+// held as long as the client asks for.
+func TestConnectionAfterRefusal(t *testing.T) {
+	c := newCloud(t)
+	since := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	transport := &http.Transport{MaxConnsPerHost: 1}
+	defer transport.CloseIdleConnections()
+	get := func(path, secret string) (status int, took time.Duration) {
+		t.Helper()
+		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, http.NoBody))
+		r.Header.Set("Authorization", "Bearer "+secret)
+		start := time.Now()
+		resp := must[*http.Response](t)(transport.RoundTrip(r))
+		defer resp.Body.Close()
+		_ = must[[]byte](t)(io.ReadAll(resp.Body))
+		return resp.StatusCode, time.Since(start)
+	}
+	for range 100 {
+		if status, _ := get("/v1/meta", "guess"); status != http.StatusUnauthorized {
+			t.Errorf("wrong token: %d", status)
+		}
+	}
+	if status, took := get("/v1/changes?wait=1&since="+since, token); status != http.StatusOK || took < time.Second {
+		t.Errorf("held response after it: %d after %s", status, took)
+	}
+}
