@@ -20,7 +20,7 @@ func TestCurrent(t *testing.T) {
 		if runtime.GOOS != "linux" && name == "mycloud-edge.md" {
 			continue // the command has no flags there
 		}
-		got, err := os.ReadFile(filepath.Join("docs/reference", name))
+		got, err := os.ReadFile(filepath.Join("docs", "reference", name))
 		if err != nil {
 			t.Error(err)
 		} else if diff := cmp.Diff(want, string(got)); diff != "" {

@@ -35,7 +35,7 @@ trap 'status=$?' ERR
 // startShell starts a shell in a folder.
 func startShell(t *testing.T, folder string, environment []string) *shell {
 	t.Helper()
-	cmd := exec.Command("bash", "--noprofile", "--norc") //nolint:noctx // its whole group is killed below
+	cmd := exec.Command("bash", "--noprofile", "--norc")
 	cmd.Dir, cmd.Env = folder, environment
 	// What runs in the background ends with the shell.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -66,7 +66,7 @@ func startShell(t *testing.T, folder string, environment []string) *shell {
 	}()
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		for range s.lines { //nolint:revive // output that no test has read
+		for range s.lines { // output that no test has read
 		}
 		<-done
 		_ = cmd.Wait()

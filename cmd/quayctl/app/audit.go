@@ -26,7 +26,7 @@ import (
 type auditOptions struct {
 	flags.Cluster
 	engineFlags
-	livingFlags
+	acceptFlags
 
 	namespace, output, selector string
 	events                      bool
@@ -63,7 +63,7 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
-	o.livingFlags.addFlags(cmd.Flags(), "") // the folder of the caller has nothing to do with the cluster
+	o.acceptFlags.addFlags(cmd.Flags(), "") // the folder of the caller has nothing to do with the cluster
 	flags.CompleteWith(cmd, "output", auditOutputs)
 	return cmd
 }
@@ -80,7 +80,7 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *auditOptions) validate(fs *pflag.FlagSet) error {
-	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.livingFlags.load(fs, &o.engineFlags))
+	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.acceptFlags.load(fs, &o.engineFlags))
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}

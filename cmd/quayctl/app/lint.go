@@ -21,7 +21,7 @@ import (
 // lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
 	engineFlags
-	livingFlags
+	acceptFlags
 
 	files, policies          []string
 	recursive, defaults      bool
@@ -66,7 +66,7 @@ func newLintCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	o.engineFlags.addFlags(cmd)
-	o.livingFlags.addFlags(cmd.Flags(), settings.Name)
+	o.acceptFlags.addFlags(cmd.Flags(), settings.Name)
 	flags.CompleteWith(cmd, "output", lintOutputs)
 	flags.CompleteWith(cmd, "color", colors)
 	return cmd
@@ -88,7 +88,7 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.color, colors),
-		o.livingFlags.load(fs, &o.engineFlags))
+		o.acceptFlags.load(fs, &o.engineFlags))
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}

@@ -84,8 +84,8 @@ func TestOwnTemplates(t *testing.T) {
 		Group: "example.com", Kind: "Shop", Annotations: "spec.doors[].annotations", Type: "spec.doors[].kind", Types: []string{"public"},
 	}}}
 	f := manifest.Parse("f", []byte("apiVersion: example.com/v1\nkind: Shop\nmetadata: {name: s}\nspec:\n  doors:\n"+
-		"  - kind: public\n    annotations:\n      metallb.io/addres-pool: a\n"+
-		"  - kind: private\n    annotations: {metallb.io/addres-pool: a}\n"), linter.Wanted)
+		"  - kind: public\n    annotations:\n      metallb.io/address-poool: a\n"+
+		"  - kind: private\n    annotations: {metallb.io/address-poool: a}\n"), linter.Wanted)
 	results, counts := linter.Files([]manifest.File{f}, lint.NewReviewer(lint.ReviewerOptions{}))
 	if len(results) != 1 || len(results[0].Findings) != 1 || results[0].Findings[0].Line != 8 || counts.Checked["Shop"] != 1 {
 		t.Errorf("%+v, %+v", results, counts)

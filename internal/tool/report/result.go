@@ -18,7 +18,7 @@ type Result struct {
 	Object Object `json:"object"`
 	// Findings are in the order of the source.
 	Findings []Finding `json:"findings"`
-	// Suppressed are those that users have decided to live with.
+	// Suppressed are those that users have accepted.
 	Suppressed []Finding `json:"suppressed,omitempty"`
 	// Defaults holds what admission would add, if requested.
 	Defaults []Default `json:"defaults,omitempty"`

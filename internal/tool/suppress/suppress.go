@@ -1,4 +1,4 @@
-// Package suppress separates the findings that users have decided to live with from those that count: because of comments
+// Package suppress separates the findings that users have accepted from those that count: because of comments
 // and annotations in manifests, of a config file, or of a baseline. Admission knows none of these.
 package suppress
 

@@ -47,7 +47,7 @@ type Options struct {
 	// History has the traffic of load balancers.
 	History *history.History
 	// MayRead reports whether a token is valid and lets its bearer read everything that the page shows.
-	MayRead func(ctx context.Context, token string) (bool, error)
+	MayRead func(token string) (bool, error)
 	// Cipher encrypts sessions.
 	Cipher *certificate.Cipher
 	Logger *slog.Logger

@@ -47,7 +47,7 @@ func (p *Page) loggedIn(r *http.Request) (bool, error) {
 	if err != nil || !p.Clock.Now().Before(time.Unix(seconds, 0)) {
 		return false, nil // it has expired
 	}
-	return p.MayRead(r.Context(), token)
+	return p.MayRead(token)
 }
 
 // loginForm is the data of the login.
@@ -86,7 +86,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
-	ok, err := p.MayRead(r.Context(), token)
+	ok, err := p.MayRead(token)
 	if err != nil {
 		p.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
 		f.Problem = "The token cannot be checked; the log of the server has the reason."
@@ -95,7 +95,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	if !ok {
 		p.logins.failed(from, p.Clock.Now())
-		f.Problem = "This is not a valid token of clients."
+		f.Problem = "This is not a valid token that may read."
 		p.form(w, r, http.StatusForbidden, f)
 		return
 	}

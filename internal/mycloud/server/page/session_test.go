@@ -61,7 +61,7 @@ func newSite(t *testing.T) *site {
 	known := edges.New(s.clock, 2*time.Second)
 	p := New(Options{
 		Store: s.state, Clock: s.clock, Edges: known, History: history.New(s.clock, known), Cipher: key, Logger: slog.New(slog.DiscardHandler),
-		MayRead: func(_ context.Context, token string) (bool, error) { return s.tokens[token], nil },
+		MayRead: func(token string) (bool, error) { return s.tokens[token], nil },
 		LoadBalancerView: read.View[cloudv1.LoadBalancer]{Show: func(*store.Tx) func(*cloudv1.LoadBalancer) error {
 			return func(*cloudv1.LoadBalancer) error { return nil }
 		}},

@@ -55,7 +55,21 @@ func (t *Tokens) callerOf(r *http.Request) (Caller, error) {
 	if !hasBearer(r) {
 		return byCertificate(r.TLS, t.Clock.Now()), nil
 	}
-	token := bearer(r)
+	return t.bearerOf(bearer(r))
+}
+
+// MayRead reports whether a token may read everything, and counts as its use if so.
+func (t *Tokens) MayRead(token string) (bool, error) {
+	who, err := t.bearerOf(token)
+	may := permits("list-load-balancers", who.Role)
+	if may && who.token != "" {
+		t.uses.note(who.token, t.Clock.Now())
+	}
+	return may, err
+}
+
+// bearerOf returns the caller with a token. It has no role if the token is not valid.
+func (t *Tokens) bearerOf(token string) (Caller, error) {
 	same := func(secret string) bool {
 		return secret != "" && subtle.ConstantTimeCompare([]byte(token), []byte(secret)) == 1
 	}

@@ -32,7 +32,7 @@ func folder(t *testing.T, files map[string]string) {
 	t.Chdir(root)
 }
 
-// Findings that users have decided to live with do not count, and every output knows them.
+// Findings that users have accepted do not count, and every output knows them.
 func TestLintSuppressions(t *testing.T) {
 	annotated := strings.Replace(knownService, "  annotations:", "  annotations:\n    ignore.quaymaster.dev/hcloud-invalid-value: our fork knows it", 1)
 	commented := strings.Replace(knownService, "fastest", "fastest # quayctl:ignore hcloud-invalid-value: our fork knows it", 1)

@@ -17,8 +17,8 @@ import (
 	"quaymaster.dev/internal/tool/suppress"
 )
 
-// livingFlags are the flags for findings that users have decided to live with.
-type livingFlags struct {
+// acceptFlags are the flags for findings that users have accepted.
+type acceptFlags struct {
 	config, baseline string
 	write            bool
 
@@ -28,7 +28,7 @@ type livingFlags struct {
 }
 
 // addFlags adds --config, --baseline and --write-baseline.
-func (l *livingFlags) addFlags(fs *pflag.FlagSet, config string) {
+func (l *acceptFlags) addFlags(fs *pflag.FlagSet, config string) {
 	usage := "`file` with catalogs, severities and findings to ignore"
 	if config != "" {
 		usage += ", which need not exist by default; empty for none"
@@ -39,7 +39,7 @@ func (l *livingFlags) addFlags(fs *pflag.FlagSet, config string) {
 }
 
 // load reads the files, and returns every problem of them and of the flags in e. Flags take precedence over the config file.
-func (l *livingFlags) load(fs *pflag.FlagSet, e *engineFlags) []string {
+func (l *acceptFlags) load(fs *pflag.FlagSet, e *engineFlags) []string {
 	problems := l.read(fs.Changed("config"))
 	if len(problems) > 0 {
 		return texts(problems)
@@ -69,7 +69,7 @@ func (l *livingFlags) load(fs *pflag.FlagSet, e *engineFlags) []string {
 }
 
 // read reads the config file, which may be missing unless the flag names it.
-func (l *livingFlags) read(named bool) []manifest.Problem {
+func (l *acceptFlags) read(named bool) []manifest.Problem {
 	l.file = &settings.File{}
 	if l.config == "" {
 		return nil
@@ -93,7 +93,7 @@ func texts(problems []manifest.Problem) []string {
 }
 
 // apply moves the findings that do not count, and writes the baseline if that is wanted. files are those that were read.
-func (l *livingFlags) apply(results []report.Result, files []manifest.File, stderr io.Writer) error {
+func (l *acceptFlags) apply(results []report.Result, files []manifest.File, stderr io.Writer) error {
 	suppress.Apply(results, files, suppress.Options{Severities: l.file.Severities, Rules: l.file.Ignores, Folder: l.file.Folder()})
 	if l.write {
 		if err := l.writeBaseline(results); err != nil {
@@ -115,7 +115,7 @@ func (l *livingFlags) apply(results []report.Result, files []manifest.File, stde
 }
 
 // writeBaseline writes the baseline, and uses it.
-func (l *livingFlags) writeBaseline(results []report.Result) error {
+func (l *acceptFlags) writeBaseline(results []report.Result) error {
 	f, err := os.Create(l.baseline)
 	if err != nil {
 		return err
