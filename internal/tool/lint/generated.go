@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,11 +40,21 @@ func (r *Reviewer) generated(svc *corev1.Service, kinds []string) (findings []fi
 	return findings, true
 }
 
-// claiming returns the names of the catalogs that one of the keys belongs to, and that are selected.
+// foreign matches keys, by the catalog whose prefix they have, that only another controller reads: Alibaba's ALB Ingress
+// controller has the prefix of AWS's.
+var foreign = map[string]*regexp.Regexp{
+	"alb": regexp.MustCompile(`^alb\.ingress\.kubernetes\.io/(canary.*|healthcheck-enabled|rewrite-target|order|albconfig\..*|vswitch-ids)$`),
+}
+
+// claiming returns the names of the catalogs that one of the keys belongs to, and that are selected. If none is selected,
+// those for whose prefix there is a foreign key are left out.
 func (r *Reviewer) claiming(names []string, annotations map[string]string) []string {
 	var claiming []string
 	for _, name := range names {
-		selected := r.o.Catalogs == nil || slices.Contains(r.o.Catalogs, name)
+		selected := slices.Contains(r.o.Catalogs, name)
+		if pattern := foreign[name]; r.o.Catalogs == nil {
+			selected = pattern == nil || !slices.ContainsFunc(slices.Collect(maps.Keys(annotations)), pattern.MatchString)
+		}
 		if selected && r.o.Library.Claims(name, annotations) {
 			claiming = append(claiming, name)
 		}

@@ -116,6 +116,34 @@ func TestCatalogsOfKinds(t *testing.T) {
 	}
 }
 
+// Alibaba's controller reads keys with the prefix of AWS's: an Ingress with a key of its own is checked only if the catalog
+// is selected.
+func TestForeignKeys(t *testing.T) {
+	linter := &lint.Linter{}
+	for _, tc := range []struct {
+		key  string
+		o    lint.ReviewerOptions
+		want int
+	}{
+		{"healthcheck-enabled", lint.ReviewerOptions{}, 0},
+		{"canary-by-header", lint.ReviewerOptions{}, 0},
+		{"albconfig.order", lint.ReviewerOptions{}, 0},
+		{"group.order", lint.ReviewerOptions{}, 1},
+		{"healthcheck-enabled", lint.ReviewerOptions{Catalogs: []string{"alb"}}, 2},
+	} {
+		f := manifest.Parse("f", []byte("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, annotations: {"+
+			"alb.ingress.kubernetes.io/scheme: x, alb.ingress.kubernetes.io/"+tc.key+": \"1\"}}\n"), linter.Wanted)
+		results, _ := linter.Files([]manifest.File{f}, lint.NewReviewer(tc.o))
+		got := 0
+		for _, r := range results {
+			got += len(r.Findings)
+		}
+		if got != tc.want {
+			t.Errorf("%s, %v: %d findings, want %d: %+v", tc.key, tc.o.Catalogs, got, tc.want, results)
+		}
+	}
+}
+
 // Whatever a catalog says about a valid value that stands alone, a Gateway with it has no error: the rest of its Service is
 // not known.
 func TestTemplatesAssumeNothing(t *testing.T) {
