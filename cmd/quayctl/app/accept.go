@@ -21,6 +21,8 @@ import (
 type acceptFlags struct {
 	config, baseline string
 	write            bool
+	// sarif means that SARIF contains findings that do not count.
+	sarif bool
 
 	// file is the config file, known the baseline; nil if there is none.
 	file  *settings.File
@@ -35,6 +37,8 @@ func (l *acceptFlags) addFlags(fs *pflag.FlagSet, config string) {
 	}
 	fs.StringVar(&l.config, "config", config, usage)
 	fs.StringVar(&l.baseline, "baseline", "", "`file` with known findings, which do not count")
+	fs.BoolVar(&l.sarif, "sarif-suppressed", false,
+		"include findings that do not count in SARIF, with suppressions; code scanning of GitHub shows them as open")
 	fs.BoolVar(&l.write, "write-baseline", false, "write all findings to the file of --baseline")
 }
 

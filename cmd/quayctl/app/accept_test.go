@@ -75,7 +75,7 @@ func TestLintSuppressions(t *testing.T) {
 				t.Errorf("the whole folder: %q", stderr)
 			}
 			for format, want := range map[string]string{"sarif": `"justification":"our fork knows it"`, "json": `"justification": "our fork knows it"`} {
-				code, stdout, _ := run(t, append(args, "-o", format)...)
+				code, stdout, _ := run(t, append(args, "-o", format, "--sarif-suppressed")...)
 				if code != 0 || strings.Count(stdout, want) != 1 {
 					t.Errorf("%s: exit code %d\n%s", format, code, stdout)
 				}

@@ -129,7 +129,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return command.Exit(command.ExitUsage, err)
 	}
 	summary := report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}})
-	if err := show(stdout, o.output, found.Results, "Findings in the cluster", summary); err != nil {
+	if err := show(stdout, o.output, found.Results, "Findings in the cluster", summary, o.sarif); err != nil {
 		return err
 	}
 	if o.output == flags.Table {

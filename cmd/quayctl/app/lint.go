@@ -192,7 +192,7 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, co
 	if o.output == flags.Text {
 		err = report.Text(stdout, results, o.inColour(stdout), widthOf(stdout))
 	} else {
-		err = show(stdout, o.output, results, "Findings in manifests", summary)
+		err = show(stdout, o.output, results, "Findings in manifests", summary, o.sarif)
 	}
 	if err == nil && (o.output == flags.Text || o.output == flags.GitHub) {
 		fmt.Fprintln(stderr, fitted(stderr, summary))

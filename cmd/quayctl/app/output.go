@@ -42,13 +42,16 @@ func verdict(results []report.Result, unreadable bool) error {
 	return nil
 }
 
-// show writes results in a format that lint and audit share. Pages have the title and the summary.
-func show(w io.Writer, form string, results []report.Result, title, summary string) error {
+// show writes results in a format that lint and audit share. Pages have the title and the summary. With suppressed, SARIF
+// has the findings that do not count.
+func show(w io.Writer, form string, results []report.Result, title, summary string, suppressed bool) error {
 	switch form {
 	case flags.JSON:
 		return report.JSON(w, results)
 	case flags.SARIF:
-		return report.SARIF(w, results, tool())
+		of := tool()
+		of.Suppressed = suppressed
+		return report.SARIF(w, results, of)
 	case flags.HTML:
 		return report.HTML(w, results, title, summary, tool())
 	case flags.Table:

@@ -110,14 +110,24 @@ func TestSARIFOfNothing(t *testing.T) {
 	validate(t, out.Bytes())
 }
 
-// If a finding is suppressed, suppressions are stated for every result.
+// Suppressed findings are only listed if that is wanted; suppressions are then stated for every result.
 func TestSARIFOfSuppressed(t *testing.T) {
 	known := results()
 	dropped := found("known", finding.Error)
 	dropped.Suppression = &report.Suppression{Kind: report.InSource, Justification: "the controller is newer"}
 	known[1].Suppressed = []report.Finding{dropped}
 	var out bytes.Buffer
-	if err := report.SARIF(&out, known, report.Tool{Rule: func(string) (report.Rule, bool) { return report.Rule{}, false }}); err != nil {
+	tool := report.Tool{Rule: func(string) (report.Rule, bool) { return report.Rule{}, false }}
+	if err := report.SARIF(&out, known, tool); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, out.Bytes())
+	if text := out.String(); strings.Contains(text, "suppressions") || strings.Count(text, `"ruleId"`) != 5 {
+		t.Errorf("suppressed results are listed\n%s", text)
+	}
+	out.Reset()
+	tool.Suppressed = true
+	if err := report.SARIF(&out, known, tool); err != nil {
 		t.Fatal(err)
 	}
 	validate(t, out.Bytes())

@@ -37,6 +37,8 @@ type Tool struct {
 	Rule func(id string) (Rule, bool)
 	// Root is the directory to which file names are relative.
 	Root string
+	// Suppressed means that SARIF lists suppressed findings, too. Code scanning of GitHub shows them as open alerts.
+	Suppressed bool
 }
 
 // SARIF writes the Static Analysis Results Interchange Format, which code hosts show next to the code. Of very many
@@ -47,10 +49,10 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 	driver := &run.Tool.Driver
 	indexes, objects := map[string]int{}, map[Object]int{}
 	// If suppressions are stated for one result, they must be for all.
-	suppressed := slices.ContainsFunc(results, func(r Result) bool { return len(r.Suppressed) > 0 })
-	room, missing := rooms(results)
+	suppressed := tool.Suppressed && slices.ContainsFunc(results, func(r Result) bool { return len(r.Suppressed) > 0 })
+	room, missing := rooms(results, suppressed)
 	for _, r := range results {
-		for _, f := range slices.Concat(r.Findings, r.Suppressed) {
+		for _, f := range r.listed(suppressed) {
 			if room[f.class()] == 0 {
 				continue
 			}
@@ -88,11 +90,19 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 	return encoder.Encode(sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
 }
 
+// listed returns the findings to list.
+func (r Result) listed(suppressed bool) []Finding {
+	if suppressed {
+		return slices.Concat(r.Findings, r.Suppressed)
+	}
+	return r.Findings
+}
+
 // rooms returns how many findings of each class are listed, and how many are not.
-func rooms(results []Result) (room map[finding.Severity]int, missing int) {
+func rooms(results []Result, suppressed bool) (room map[finding.Severity]int, missing int) {
 	count := map[finding.Severity]int{}
 	for _, r := range results {
-		for _, f := range slices.Concat(r.Findings, r.Suppressed) {
+		for _, f := range r.listed(suppressed) {
 			count[f.class()]++
 		}
 	}
