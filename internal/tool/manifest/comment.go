@@ -20,11 +20,12 @@ type Comment struct {
 
 // Comments returns the comments of the file whose text begins with a word.
 func (f *File) Comments(word string) []Comment {
-	if f.source == nil {
+	contains := func(line []byte) bool { return bytes.Contains(line, []byte(word)) }
+	if f.source == nil || !slices.ContainsFunc(f.source.lines, contains) {
 		return nil
 	}
 	var all []Comment
-	for i, line := range f.source.lines {
+	for i, line := range f.source.withoutScalars() {
 		at := startOfComment(line, word)
 		if at < 0 {
 			continue
@@ -48,9 +49,6 @@ func (f *File) Comments(word string) []Comment {
 // startOfComment returns the index of the # of a comment that begins with a word, or -1. As in YAML, it is the first
 // character of the line, or follows a space.
 func startOfComment(line []byte, word string) int {
-	if !bytes.Contains(line, []byte(word)) {
-		return -1
-	}
 	for at, c := range line {
 		starts := c == '#' && (at == 0 || line[at-1] == ' ' || line[at-1] == '\t')
 		if starts && strings.HasPrefix(strings.TrimLeft(string(line[at+1:]), " \t"), word) {

@@ -8,6 +8,27 @@ import (
 	"quaymaster.dev/internal/tool/manifest"
 )
 
+// Text in scalars is no comment, and comments next to them are.
+func TestCommentsAndScalars(t *testing.T) {
+	for text, want := range map[string]int{
+		"a: |\n  # note\n\n  x # note\nb: 1\n":                          0,
+		"a: | # note\n  x\n# note\nb: 1\n":                              2,
+		"a: |2\n    # note\n  # note\n # note\nb: 1\n":                  1,
+		"a: |\n# note\nb: 1\n":                                          1,
+		"l:\n- >-\n  x\n  # note\n- 1 # note\n":                         1,
+		"a: 'it''s # note'\nb: \"\\\" # note\" # note\n":                1,
+		"a: \"x\n  # note\n  y\" # note\n":                              1,
+		"é: &a 'é # note'\nb: !!str \"x # note\"\n":                     0,
+		"{\"a\": \" # note\"}\n":                                        0,
+		"kind: ConfigMap\na: ' # note'\n---\nb: 1 # note\nc: ' # note'": 1,
+	} {
+		f := manifest.Parse("f", []byte(text), func(string, string) bool { return true })
+		if got := f.Comments("note"); len(got) != want || len(f.Problems) > 0 {
+			t.Errorf("%q: %+v, want %d %v", text, got, want, f.Problems)
+		}
+	}
+}
+
 func TestComments(t *testing.T) {
 	const text = "#note a\n\n# other\nkind: Service # note b\n  #  note c\n  x: 'é' # note d\ny: z#note e\nn: 1 # a note f\n# note g"
 	f := manifest.Parse("f", []byte(text), func(string, string) bool { return true })
