@@ -76,7 +76,7 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&o.files, "filename", "f", nil,
 		"`file` or directory with manifests, or - for standard input; can be repeated")
 	fs.BoolVarP(&o.recursive, "recursive", "R", false, "process subdirectories, except hidden ones")
-	fs.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input contains no object")
+	fs.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the input contains no document")
 	fs.StringArrayVar(&o.policies, "policy", nil,
 		"`file` or directory with more policies to validate and apply, and with their Namespaces; can be repeated")
 	fs.StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(lintOutputs))
@@ -120,7 +120,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	counts.Unreadable = len(problems)
 	if len(problems) == 0 && len(results) == 0 && counts.Empty() && !(o.allowEmpty && counts.Unknown == 0) {
-		problems = append(problems, o.empty())
+		problems = append(problems, o.empty(counts.Unknown))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
@@ -131,16 +131,19 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	return verdict(results, len(problems) > 0)
 }
 
-// empty returns the problem that the input contains no object, as that of a pipe whose first command has failed.
-func (o *lintOptions) empty() manifest.Problem {
+// empty returns the problem that the input contains no object, as that of a pipe whose first command has failed. unknown is
+// the number of documents without a kind, which --allow-empty does not allow: such a command may have written its error.
+func (o *lintOptions) empty(unknown int) manifest.Problem {
 	input := slices.Concat(o.files, o.policies)
 	remedy := "check what wrote it"
 	if slices.Contains(input, manifest.Stdin) {
 		remedy = "check that the command before the pipe has not failed (set -o pipefail)"
 	}
-	return manifest.Problem{
-		File: strings.Join(input, ", "), Message: "contains no object; " + remedy + ", or allow that with --allow-empty",
+	message := "contains no object; " + remedy + ", or allow that with --allow-empty"
+	if unknown > 0 {
+		message = "contains no object with a kind; " + remedy
 	}
+	return manifest.Problem{File: strings.Join(input, ", "), Message: message}
 }
 
 // read reads files and directories, and returns what cannot be read.

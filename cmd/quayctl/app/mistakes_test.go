@@ -43,7 +43,7 @@ func TestMistakes(t *testing.T) {
 		},
 		"lint the error of a failed command": {
 			files: map[string]string{"f.yaml": "Error: template failed\n"}, args: []string{"lint", "--allow-empty", "f.yaml"}, code: 2,
-			want: []string{"f.yaml: contains no object", "1 document of unknown kind"},
+			want: []string{"f.yaml: contains no object with a kind; check what wrote it\n", "1 document of unknown kind"},
 		},
 		"lint a text": {
 			files: map[string]string{"f.yaml": "template failed\n"}, args: []string{"lint", "f.yaml"}, code: 2,
