@@ -39,7 +39,7 @@ func (l *acceptFlags) addFlags(fs *pflag.FlagSet, config string) {
 	fs.StringVar(&l.baseline, "baseline", "", "`file` with known findings, which do not count")
 	fs.BoolVar(&l.sarif, "sarif-suppressed", false,
 		"include findings that do not count in SARIF, with suppressions; code scanning of GitHub shows them as open")
-	fs.BoolVar(&l.write, "write-baseline", false, "write all findings to the file of --baseline")
+	fs.BoolVar(&l.write, "write-baseline", false, "write all findings to the file of --baseline, which keeps those of files that were not read")
 }
 
 // load reads the files, and returns every problem of them and of the flags in e. Flags take precedence over the config file.
@@ -96,11 +96,12 @@ func texts(problems []manifest.Problem) []string {
 	return all
 }
 
-// apply moves the findings that do not count, and writes the baseline if that is wanted. files are those that were read.
-func (l *acceptFlags) apply(results []report.Result, files []manifest.File, stderr io.Writer) error {
+// apply moves the findings that do not count, and writes the baseline if that is wanted. files are those that were read,
+// and scope is that of the run.
+func (l *acceptFlags) apply(results []report.Result, files []manifest.File, scope suppress.Scope, stderr io.Writer) error {
 	suppress.Apply(results, files, suppress.Options{Severities: l.file.Severities, Rules: l.file.Ignores, Folder: l.file.Folder()})
 	if l.write {
-		if err := l.writeBaseline(results); err != nil {
+		if err := l.writeBaseline(results, scope); err != nil {
 			return err
 		}
 	}
@@ -108,24 +109,15 @@ func (l *acceptFlags) apply(results []report.Result, files []manifest.File, stde
 		return nil
 	}
 	l.known.Apply(results)
-	names := []string{""}
-	for _, f := range files {
-		names = append(names, f.Name)
-	}
-	if gone := l.known.Gone(names); gone > 0 {
+	if gone := l.known.Gone(scope); gone > 0 {
 		fmt.Fprintf(stderr, "%s: known findings that no longer occur: %d; remove them with --write-baseline\n", l.baseline, gone)
 	}
 	return nil
 }
 
 // writeBaseline writes the baseline, and uses it.
-func (l *acceptFlags) writeBaseline(results []report.Result) error {
-	f, err := os.Create(l.baseline)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(suppress.WriteBaseline(f, filepath.Dir(l.baseline), results), f.Close())
-	if err != nil {
+func (l *acceptFlags) writeBaseline(results []report.Result, scope suppress.Scope) error {
+	if err := suppress.WriteBaseline(l.baseline, results, scope); err != nil {
 		return err
 	}
 	var problems []manifest.Problem

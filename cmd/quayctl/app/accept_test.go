@@ -117,6 +117,19 @@ func TestLintBaseline(t *testing.T) {
 	if code, out := lint(); code != 0 || !strings.HasPrefix(out, gone) {
 		t.Errorf("a corrected finding: exit code %d, %s", code, out)
 	}
+	before, err := os.ReadFile("known.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("deploy/broken.yaml", []byte("a: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := lint("--write-baseline"); code != 2 || !strings.Contains(out, "known.json: not written") {
+		t.Errorf("an unreadable file: exit code %d, %s", code, out)
+	}
+	if after, err := os.ReadFile("known.json"); err != nil || string(after) != string(before) {
+		t.Errorf("the baseline has changed: %v\n%s", err, after)
+	}
 	if code, _, stderr := run(t, "lint", "deploy", "--write-baseline"); code != 2 || !strings.Contains(stderr, "requires --baseline") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -20,6 +20,7 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/audit"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/internal/tool/suppress"
 )
 
 // auditOptions holds the flags of quayctl audit.
@@ -125,7 +126,11 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
-	if err := o.apply(found.Results, nil, stderr); err != nil {
+	scope := suppress.OfCluster(o.namespace)
+	if o.selector != "" { // it selects only Services
+		scope = func(suppress.Known) bool { return false }
+	}
+	if err := o.apply(found.Results, nil, scope, stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
 	summary := report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}})

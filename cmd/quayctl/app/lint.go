@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/internal/tool/settings"
+	"quaymaster.dev/internal/tool/suppress"
 )
 
 // lintOptions holds the flags of quayctl lint.
@@ -104,9 +106,9 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	files, problems := o.read(o.files, stdin)
 	policyFiles, more := o.readPolicies(files, stdin)
 	problems = append(problems, more...)
-	all := objects(slices.Concat(files, policyFiles))
-	namespaces := lint.Namespaces(all)
-	policies, results := linter.Policies(all, namespaces)
+	governing := objects(slices.Concat(files, policyFiles))
+	namespaces := lint.Namespaces(governing)
+	policies, results := linter.Policies(governing, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
 		Library: o.library, UnknownKeys: o.unknown, Placeholders: true,
@@ -115,15 +117,24 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 		counts.Check(r.Object.Kind, 1)
 	}
 	results = append(results, services...)
-	if err := o.apply(results, slices.Concat(files, policyFiles), stderr); err != nil {
-		return command.Exit(command.ExitUsage, err)
-	}
 	counts.Unreadable = len(problems)
 	if len(problems) == 0 && len(results) == 0 && counts.Empty() && !(o.allowEmpty && counts.Unknown == 0) {
 		problems = append(problems, o.empty(counts.Unknown))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
+	}
+	if o.write && len(problems) > 0 {
+		o.write = false
+		fmt.Fprintf(stderr, "%s: not written, because not everything could be read\n", o.baseline)
+	}
+	all := slices.Concat(files, policyFiles)
+	var names []string
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	if err := o.apply(results, all, suppress.OfFiles(filepath.Dir(o.baseline), names), stderr); err != nil {
+		return command.Exit(command.ExitUsage, err)
 	}
 	if err := o.show(stdout, stderr, results, counts); err != nil {
 		return err

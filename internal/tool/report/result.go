@@ -49,6 +49,8 @@ type Finding struct {
 	Line    int     `json:"line,omitempty"`
 	Column  int     `json:"column,omitempty"`
 	Excerpt Excerpt `json:"-"`
+	// Check names the check that failed, where many share an ID.
+	Check string `json:"-"`
 	// Suppression is why the finding does not count; nil if it does.
 	Suppression *Suppression `json:"suppression,omitempty"`
 }
@@ -103,7 +105,7 @@ func Findings(found []finding.Finding) []Finding {
 		}
 		shown = append(shown, Finding{
 			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: f.Problem(), Remedy: f.Remedy,
-			Catalog: f.Catalog, AlsoCatalogs: f.AlsoCatalogs,
+			Catalog: f.Catalog, AlsoCatalogs: f.AlsoCatalogs, Check: f.Check,
 		})
 	}
 	return shown

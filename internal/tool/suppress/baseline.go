@@ -2,11 +2,12 @@ package suppress
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -29,6 +30,27 @@ type Known struct {
 	ID     string `json:"id"`
 	Path   string `json:"path"`
 	Value  string `json:"value,omitempty"`
+	// Check is the check that failed, where several have an id.
+	Check string `json:"check,omitempty"`
+}
+
+// Scope reports whether a run finds what is known, if it still occurs.
+type Scope func(Known) bool
+
+// OfFiles returns the scope of a run that reads files, with a baseline in a folder.
+func OfFiles(folder string, files []string) Scope {
+	read := map[string]bool{}
+	for _, file := range files {
+		read[Relative(folder, file)] = true
+	}
+	return func(k Known) bool { return read[k.File] }
+}
+
+// OfCluster returns the scope of a run that reads all objects of a cluster, or those of a namespace.
+func OfCluster(namespace string) Scope {
+	return func(k Known) bool {
+		return k.File == "" && (namespace == "" || strings.Contains(k.Object, " "+namespace+"/"))
+	}
 }
 
 // entry is a finding in the file of a baseline.
@@ -55,7 +77,7 @@ func ReadBaseline(name string) (*Baseline, []manifest.Problem) {
 		return nil, f.Problems
 	}
 	if len(f.Objects) != 1 {
-		return nil, []manifest.Problem{{File: name, Message: "must have one document with findings; write it again with --write-baseline"}}
+		return nil, []manifest.Problem{{File: name, Message: "must have one document with findings; remove it, and write it again with --write-baseline"}}
 	}
 	decoded, mistakes := manifest.Decode[contents](f.Objects[0])
 	var problems []manifest.Problem
@@ -85,28 +107,34 @@ func (b *Baseline) Apply(results []report.Result) {
 	}
 }
 
-// Gone returns the number of findings of the baseline in these files that Apply has not found. The file of objects in a
-// cluster is the empty string.
-func (b *Baseline) Gone(files []string) int {
-	read := map[string]bool{}
-	for _, file := range files {
-		read[Relative(b.folder, file)] = true
-	}
+// Gone returns the number of findings of the baseline that Apply has not found, although they are in the scope of the run.
+func (b *Baseline) Gone(scope Scope) int {
 	gone := 0
 	for k, n := range b.left {
-		if read[k.File] {
+		if scope(k) {
 			gone += n
 		}
 	}
 	return gone
 }
 
-// WriteBaseline writes the findings that count to a file in the given folder.
-func WriteBaseline(w io.Writer, folder string, results []report.Result) error {
+// WriteBaseline writes the findings that count to a file. What the file has outside the scope of the run stays.
+func WriteBaseline(name string, results []report.Result, scope Scope) error {
 	counts := map[Known]int64{}
 	for _, r := range results {
 		for _, f := range r.Findings {
-			counts[known(folder, r, f)]++
+			counts[known(filepath.Dir(name), r, f)]++
+		}
+	}
+	if _, err := os.Stat(name); err == nil {
+		was, problems := ReadBaseline(name)
+		if len(problems) > 0 {
+			return errors.New(problems[0].String())
+		}
+		for k, n := range was.left {
+			if _, found := counts[k]; !found && !scope(k) {
+				counts[k] = int64(n)
+			}
 		}
 	}
 	c := contents{Findings: []entry{}}
@@ -118,11 +146,25 @@ func WriteBaseline(w io.Writer, folder string, results []report.Result) error {
 	}
 	slices.SortFunc(c.Findings, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Path, b.Path),
-			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Value, b.Value))
+			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Check, b.Check))
 	})
-	return report.Encode(w, c)
+	return replace(name, c)
+}
+
+// replace writes a file as a whole or not at all.
+func replace(name string, c contents) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".baseline-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // fails after the rename
+	const mode = 0o644                         // it is committed
+	if err := errors.Join(report.Encode(f, c), f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }
 
 func known(folder string, r report.Result, f report.Finding) Known {
-	return Known{File: Relative(folder, r.File), Object: r.Object.String(), ID: f.ID, Path: f.Path, Value: f.Value}
+	return Known{File: Relative(folder, r.File), Object: r.Object.String(), ID: f.ID, Path: f.Path, Value: f.Value, Check: f.Check}
 }

@@ -1,7 +1,6 @@
 package suppress_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,17 +112,17 @@ func TestBaseline(t *testing.T) {
 	was := []report.Result{{File: file, Object: report.Object{Kind: "Service", Name: "s"}, Findings: []report.Finding{
 		found("x", 1), found("x", 2), found("y", 2), found("gone", 4),
 	}}}
-	var out bytes.Buffer
-	if err := suppress.WriteBaseline(&out, folder, was); err != nil {
+	name := filepath.Join(folder, "baseline.json")
+	if err := suppress.WriteBaseline(name, was, suppress.OfFiles(folder, []string{file})); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(folder, "baseline.json")
-	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
+	out, err := os.ReadFile(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	b, problems := suppress.ReadBaseline(name)
-	if len(problems) > 0 || strings.Contains(out.String(), folder) {
-		t.Fatalf("%v\n%s", problems, out.String())
+	if len(problems) > 0 || strings.Contains(string(out), folder) {
+		t.Fatalf("%v\n%s", problems, out)
 	}
 	other := found("y", 5)
 	other.Value = "w"
@@ -136,8 +135,56 @@ func TestBaseline(t *testing.T) {
 	if diff := cmp.Diff(want, outcome(now)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if here, elsewhere := b.Gone([]string{file}), b.Gone([]string{"other.yaml"}); here != 1 || elsewhere != 0 {
+	here, elsewhere := b.Gone(suppress.OfFiles(folder, []string{file})), b.Gone(suppress.OfFiles(folder, []string{"other.yaml"}))
+	if here != 1 || elsewhere != 0 {
 		t.Errorf("%d and %d findings are gone, want 1 and 0", here, elsewhere)
+	}
+}
+
+// What a run does not look at is neither gone nor dropped.
+func TestScopes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "b.json")
+	a, b := filepath.Join(filepath.Dir(name), "a.yaml"), filepath.Join(filepath.Dir(name), "b.yaml")
+	of := func(file, namespace string, checks ...string) []report.Result {
+		r := report.Result{File: file, Object: report.Object{Kind: "Service", Namespace: namespace, Name: "s"}}
+		for _, check := range checks {
+			f := found("x", 1)
+			f.Check = check
+			r.Findings = append(r.Findings, f)
+		}
+		return []report.Result{r}
+	}
+	files := func(names ...string) suppress.Scope { return suppress.OfFiles(filepath.Dir(name), names) }
+	for _, one := range []struct {
+		results []report.Result
+		scope   suppress.Scope
+	}{
+		{of(a, "n", "1", "2"), files(a)},
+		{of(b, "n", "1"), files(b)},
+		{of("", "n", "1"), suppress.OfCluster("n")},
+		{of("", "m", "1"), suppress.OfCluster("m")},
+		{of(a, "n", "1"), files(a)}, // "2" is gone
+	} {
+		if err := suppress.WriteBaseline(name, one.results, one.scope); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, problems := suppress.ReadBaseline(name)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for want, scope := range map[int]suppress.Scope{0: files("c.yaml"), 1: files(a), 2: suppress.OfCluster("")} {
+		if got := known.Gone(scope); got != want {
+			t.Errorf("%d are gone, want %d", got, want)
+		}
+	}
+	if got := known.Gone(suppress.OfCluster("m")); got != 1 {
+		t.Errorf("%d are gone in the namespace, want 1", got)
+	}
+	// Another check on the same value is new.
+	now := of(a, "n", "3")
+	if known.Apply(now); len(now[0].Findings) != 1 {
+		t.Errorf("%+v", now)
 	}
 }
 
