@@ -5,6 +5,7 @@ package suppress
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ const (
 
 // Rule ignores findings.
 type Rule struct {
-	// Paths are patterns of files, or of folders for everything in them, relative to the folder of the config file. * stands
+	// Paths are patterns of files, or names of folders for everything in them, relative to the folder of the config file. * stands
 	// for anything in one name, and ** for any number of folders. Without paths, the rule applies everywhere.
 	Paths []string `json:"paths,omitempty"`
 	// IDs are those of the findings.
@@ -161,8 +162,9 @@ func (o *Options) rule(file string, f report.Finding) *report.Suppression {
 // applies reports whether the rule applies to a file, which is empty for objects of a cluster.
 func (r *Rule) applies(file string) bool {
 	return len(r.Paths) == 0 || file != "" && slices.ContainsFunc(r.Paths, func(pattern string) bool {
-		pattern = strings.TrimSuffix(pattern, "/")
-		return doublestar.MatchUnvalidated(pattern, file) || doublestar.MatchUnvalidated(pattern+"/**", file)
+		pattern = path.Clean(pattern)
+		folder := !strings.ContainsAny(path.Base(pattern), "*?[{")
+		return pattern == "." || doublestar.MatchUnvalidated(pattern, file) || folder && doublestar.MatchUnvalidated(pattern+"/**", file)
 	})
 }
 

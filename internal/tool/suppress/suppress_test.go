@@ -89,6 +89,20 @@ func TestCommentsOfObjects(t *testing.T) {
 	}
 }
 
+// A folder stands for everything in it, however it is written, and a pattern only for what it matches.
+func TestPaths(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		".": true, "./": true, "./deploy": true, "deploy/": true, "deploy/a": true, "deploy/../deploy": true, "deploy/**": true, "*/a": true,
+		"*": false, "deploy/*": false, "deploy/*/*": true, "d?ploy": false, "{deploy,x}": false,
+	} {
+		results := []report.Result{{File: "deploy/a/f.yaml", Findings: []report.Finding{found("x", 1)}}}
+		suppress.Apply(results, nil, suppress.Options{Rules: []suppress.Rule{{Paths: []string{pattern}, IDs: []string{"x"}, Reason: "why"}}})
+		if got := len(results[0].Suppressed) == 1; got != want {
+			t.Errorf("%s: %v, want %v", pattern, got, want)
+		}
+	}
+}
+
 func TestAnnotations(t *testing.T) {
 	at := func(string) manifest.Place { return manifest.Place{Line: 3} }
 	results := []report.Result{{
