@@ -119,11 +119,16 @@ func TestAction(t *testing.T) {
 			Steps []struct {
 				Name, Uses, Shell, Run string
 				WorkingDirectory       string `json:"working-directory"`
-				Env, With              map[string]string
+				Env                    map[string]string
+				With                   map[string]any
 			}
 		}
 	}
 	decode(t, "action.yml", &action)
+	// The runner looks for files of the cache in the workspace, outside of which the action is.
+	if with := action.Runs.Steps[0].With; with["cache"] != "false" || with["cache-dependency-path"] != "" {
+		t.Errorf("setup-go has a cache: %v", with)
+	}
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
