@@ -51,9 +51,9 @@ func (o *Object) at(path string) *yamlnode.Node {
 	return value
 }
 
-// Text returns the source text of the scalar at a path; empty if there is none.
+// Text returns the source text of the scalar at a path; empty if there is none, or null.
 func (o *Object) Text(path string) string {
-	if value := o.at(path); value != nil {
+	if value := o.at(path); value != nil && value.Tag != "!!null" {
 		return scalar(value)
 	}
 	return ""
