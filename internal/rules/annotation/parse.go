@@ -324,7 +324,8 @@ func (t *Type) parseMap(text string, v *Value) error {
 	return t.check(v.Map)
 }
 
-// split splits a map into its entries. A backslash makes the next character part of the entry, even a separator.
+// split splits a map into its entries. A backslash makes the next character part of the entry, even a separator; one at
+// the end is part of the last entry, too, as the AWS Load Balancer Controller reads it.
 func (t *Type) split(text string) []string {
 	if !t.Escape {
 		return strings.Split(text, t.Separator)
@@ -334,7 +335,7 @@ func (t *Type) split(text string) []string {
 	for text != "" {
 		rest, cut := strings.CutPrefix(text, t.Separator)
 		switch {
-		case cut:
+		case cut && strings.TrimSpace(rest) != "":
 			entries = append(entries, entry.String())
 			entry.Reset()
 			text = rest
