@@ -129,6 +129,9 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 func (o *exportOptions) schema(stdout, _ io.Writer) error {
 	var entries []reference.Entry
 	for _, name := range o.catalogs {
+		if err := export.OfServices(name); err != nil {
+			return err
+		}
 		entries = append(entries, reference.Entries(library.BuiltIn(), name)...)
 	}
 	return report.Encode(stdout, export.Schema(entries))

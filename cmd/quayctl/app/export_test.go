@@ -174,6 +174,16 @@ func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
 	return schema
 }
 
+// Policies and schemas of Services do not take the catalog of another kind.
+func TestExportOfOtherKinds(t *testing.T) {
+	for _, form := range []string{"vap", "jsonschema"} {
+		code, stdout, stderr := run(t, "export", form, "--catalog=alb")
+		if code == 0 || stdout != "" || !strings.Contains(stderr, "the catalog alb describes objects of kind Ingress") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", form, code, stdout, stderr)
+		}
+	}
+}
+
 func TestExportErrors(t *testing.T) {
 	catalogs := strings.Join(library.BuiltIn().Names(), ", ")
 	for name, tc := range map[string]struct {

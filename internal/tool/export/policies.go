@@ -62,9 +62,8 @@ var actions = []action{
 func Validating(names []string, own Class) (Policies, error) {
 	var all Policies
 	for _, name := range names {
-		if c, found := library.BuiltIn().Find(name); found && len(c.Kinds) > 0 {
-			return Policies{}, fmt.Errorf("the catalog %s describes objects of kind %s; policies can only be exported for Services",
-				name, strings.Join(c.Kinds, ", "))
+		if err := OfServices(name); err != nil {
+			return Policies{}, err
 		}
 		v, owned, err := checks(name, own)
 		if err != nil {
@@ -90,6 +89,15 @@ func Validating(names []string, own Class) (Policies, error) {
 		}
 	}
 	return all, nil
+}
+
+// OfServices returns an error for a catalog of other objects.
+func OfServices(name string) error {
+	if c, found := library.BuiltIn().Find(name); found && len(c.Kinds) > 0 {
+		return fmt.Errorf("the catalog %s describes objects of kind %s; policies and schemas can only be exported for Services",
+			name, strings.Join(c.Kinds, ", "))
+	}
+	return nil
 }
 
 // checks returns the checks of a catalog and the expression for the Services that its controller acts on.

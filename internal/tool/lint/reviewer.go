@@ -17,7 +17,8 @@ import (
 
 // ReviewerOptions configure a Reviewer.
 type ReviewerOptions struct {
-	// Catalogs are the names of existing catalogs; nil to detect those that each Service is probably written for.
+	// Catalogs are the names of existing catalogs; nil to detect those that each Service is probably written for. Those of
+	// other objects are not used for Services.
 	Catalogs []string
 	// Library is where they come from; nil for the built-in catalogs.
 	Library *library.Library
@@ -87,7 +88,10 @@ func (r *Reviewer) by(catalogs []string) review.Reviewer {
 // claims then belongs to Quaymaster's own.
 func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if r.o.Catalogs != nil {
-		return r.o.Catalogs
+		return slices.DeleteFunc(slices.Clone(r.o.Catalogs), func(name string) bool {
+			c, found := r.o.Library.Find(name)
+			return found && len(c.Kinds) > 0
+		})
 	}
 	names := r.o.Library.Detect(svc)
 	class := svc.Spec.LoadBalancerClass
