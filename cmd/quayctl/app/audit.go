@@ -30,7 +30,7 @@ type auditOptions struct {
 	acceptFlags
 
 	namespace, output, selector string
-	events                      bool
+	events, noIgnores           bool
 }
 
 // mostEvents is how many Events one run records at most in a namespace: the next one records those about others, once
@@ -49,7 +49,8 @@ func newAuditCommand() *cobra.Command {
 			"a warning today. It does not require Quaymaster to be installed, and changes nothing; with --events,\n" +
 			"it records an Event about each object that would be denied.\n\n" +
 			"Findings do not count if an annotation of the object (ignore.quaymaster.dev/ID: REASON), the config\n" +
-			"file or the baseline says so. Admission and Events ignore these.\n\n" +
+			"file or the baseline says so. Admission and Events ignore these. Tenants can set annotations;\n" +
+			"--no-ignores does not follow them.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
 			"read.",
 		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json\n" +
@@ -76,6 +77,7 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", flags.Table, "output format: "+flags.OrList(auditOutputs))
 	fs.StringVar(&o.selector, "namespace-selector", "",
 		"label `selector` of the namespaces whose Services are checked, as in the webhook configurations; empty for all")
+	fs.BoolVar(&o.noIgnores, "no-ignores", false, "count findings that annotations of objects ignore, which tenants can set")
 	fs.BoolVar(&o.events, "events", false,
 		fmt.Sprintf("record an Event about each object that admission would deny, at most %d in each namespace", mostEvents))
 }
@@ -125,6 +127,11 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	fmt.Fprint(stderr, clean)
 	if err != nil {
 		return command.Exit(command.ExitUsage, err)
+	}
+	if o.noIgnores {
+		for i := range found.Results {
+			found.Results[i].Ignores = nil
+		}
 	}
 	scope := suppress.OfCluster(o.namespace)
 	if o.selector != "" { // it selects only Services
