@@ -116,7 +116,7 @@ func service(key string, value any) any {
 }
 
 func TestExportSchema(t *testing.T) {
-	schema := compile(t, library.BuiltIn().Names()...)
+	schema := compile(t, library.BuiltIn().Services()...)
 	for name, tc := range map[string]struct {
 		key   string
 		value any
@@ -142,7 +142,7 @@ func TestExportSchema(t *testing.T) {
 
 // The schema of each catalog accepts the catalog's examples.
 func TestExportSchemaAcceptsExamples(t *testing.T) {
-	for _, name := range library.BuiltIn().Names() {
+	for _, name := range library.BuiltIn().Services() {
 		schema := compile(t, name)
 		for _, e := range reference.Entries(library.BuiltIn(), name) {
 			for _, key := range append([]string{e.Key}, e.Aliases...) {

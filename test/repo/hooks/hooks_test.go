@@ -126,7 +126,7 @@ func TestAction(t *testing.T) {
 	}
 	decode(t, "action.yml", &action)
 	// The runner looks for files of the cache in the workspace, outside of which the action is.
-	if with := action.Runs.Steps[0].With; with["cache"] != "false" || with["cache-dependency-path"] != "" {
+	if with := action.Runs.Steps[0].With; with["cache"] != false || with["cache-dependency-path"] != nil {
 		t.Errorf("setup-go has a cache: %v", with)
 	}
 	absolute, err := filepath.Abs(root)
