@@ -169,7 +169,7 @@ func (d edgeDetails) title() string { return visible.Text(d.Name) }
 func (p *Page) edge(tx *store.Tx, r *http.Request) (any, error) {
 	e, err := store.Edges.Get(tx, r.PathValue("id"))
 	if _, none := errors.AsType[*store.NotFoundError](err); none {
-		return nil, &notFoundError{"There is no such edge. It may have been deleted."}
+		return nil, &refusal{http.StatusNotFound, "There is no such edge. It may have been deleted."}
 	}
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func (p *Page) job(tx *store.Tx, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, &notFoundError{"There is no such job. Jobs are deleted two days after they have ended."}
+		return nil, &refusal{http.StatusNotFound, "There is no such job. Jobs are deleted two days after they have ended."}
 	}
 	lines, err := p.jobLines(tx, []cloudv1.Job{j})
 	if err != nil {
@@ -161,9 +161,9 @@ const mostHits = 100
 // search finds load balancers by name, id, address, listener or tag, and edges, certificates and jobs by name or id.
 func (p *Page) search(tx *store.Tx, r *http.Request) (any, error) {
 	out := results{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
-	search := words(out.Query)
+	search, err := words(out.Query)
 	if len(search) == 0 {
-		return out, nil
+		return out, err
 	}
 	add := func(h hit) {
 		if len(out.Hits) == mostHits {
@@ -176,7 +176,7 @@ func (p *Page) search(tx *store.Tx, r *http.Request) (any, error) {
 		all := strings.ToLower(strings.Join(texts, "\n"))
 		return !slices.ContainsFunc(search, func(w string) bool { return !strings.Contains(all, w) })
 	}
-	err := store.Edges.Each(tx, func(e *cloudv1.Edge) error {
+	err = store.Edges.Each(tx, func(e *cloudv1.Edge) error {
 		if matches(append(e.Addresses, e.Name, e.ID, e.Zone)...) {
 			add(hit{"Edge", e.Name, e.ID, strings.Join(e.Addresses, ", "), link("edges", e.ID)})
 		}

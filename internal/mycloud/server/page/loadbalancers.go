@@ -89,7 +89,10 @@ func (p *Page) loadBalancers(tx *store.Tx, r *http.Request) (any, error) {
 	if !slices.Contains(l.Shows, l.Show) {
 		l.Show = showAll
 	}
-	search := words(l.Query)
+	search, err := words(l.Query)
+	if err != nil {
+		return nil, err
+	}
 	var found []row
 	for _, row := range rows {
 		if row.matches(search) && row.shows(l.Show, problems) {
@@ -295,7 +298,7 @@ func (p *Page) loadBalancer(tx *store.Tx, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	lb, err := store.LoadBalancers.Get(tx, id)
 	if _, none := errors.AsType[*store.NotFoundError](err); none {
-		return nil, &notFoundError{"There is no such load balancer. It may have been deleted."}
+		return nil, &refusal{http.StatusNotFound, "There is no such load balancer. It may have been deleted."}
 	}
 	if err != nil {
 		return nil, err

@@ -3,10 +3,13 @@ package page
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/edges"
@@ -172,5 +175,17 @@ func latest(a, b cloudv1.Job) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(edges.Number(b.Revision), edges.Number(a.Revision)), cmp.Compare(a.ID, b.ID))
 }
 
+// mostCharacters and mostWords limit a search: each word is looked for in each object.
+const mostCharacters, mostWords = 200, 10
+
 // words returns what is searched for.
-func words(query string) []string { return strings.Fields(strings.ToLower(query)) }
+func words(query string) ([]string, error) {
+	if utf8.RuneCountInString(query) > mostCharacters {
+		return nil, &refusal{http.StatusBadRequest, fmt.Sprintf("A search has at most %d characters.", mostCharacters)}
+	}
+	all := strings.Fields(strings.ToLower(query))
+	if len(all) > mostWords {
+		return nil, &refusal{http.StatusBadRequest, fmt.Sprintf("A search has at most %d words.", mostWords)}
+	}
+	return all, nil
+}

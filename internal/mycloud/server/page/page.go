@@ -140,14 +140,20 @@ type frame struct {
 	Data            any
 }
 
+// staleKey is the key of why the state may be out of date, in the context of a request of those who are logged in.
+type staleKey struct{}
+
 // currentWait is how long a page waits for what other servers have written.
 const currentWait = 2 * time.Second
 
-// notFoundError is the error for what does not exist.
-type notFoundError struct{ text string }
+// refusal is the error for a request that cannot be served, such as for what does not exist.
+type refusal struct {
+	status int
+	text   string
+}
 
-// Error returns what does not exist.
-func (e *notFoundError) Error() string { return e.text }
+// Error returns why.
+func (e *refusal) Error() string { return e.text }
 
 // serve serves a page from one snapshot of the state.
 func (p *Page) serve(name string, v view) http.Handler {
@@ -156,18 +162,16 @@ func (p *Page) serve(name string, v view) http.Handler {
 		if name != "search" {
 			f.Query = ""
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), currentWait)
-		defer cancel()
-		if err := p.Store.Current(ctx); err != nil {
-			f.Stale = err.Error()
+		if stale, ok := r.Context().Value(staleKey{}).(error); ok {
+			f.Stale = stale.Error()
 		}
 		err := p.Store.View(func(tx *store.Tx) (err error) {
 			f.Cloud, f.Revision = tx.CloudID(), tx.Revision()
 			f.Data, err = v(tx, r)
 			return err
 		})
-		if none, ok := errors.AsType[*notFoundError](err); ok {
-			p.fail(w, r, http.StatusNotFound, none.text)
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			p.fail(w, r, refused.status, refused.text)
 			return
 		}
 		if err != nil {
@@ -203,14 +207,14 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, status int, f *fram
 // authenticated sends those who are not logged in to the login.
 func (p *Page) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ok, err := p.loggedIn(r)
+		ok, stale, err := p.loggedIn(r)
 		switch {
 		case err != nil:
 			p.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
 			http.Error(w, "the session cannot be checked", http.StatusInternalServerError)
 		case ok:
 			connections.Trust(r.Context())
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), staleKey{}, stale)))
 		case r.URL.Path == Path+"series":
 			// A script asks.
 			http.Error(w, "not logged in", http.StatusUnauthorized)

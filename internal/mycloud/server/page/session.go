@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -32,22 +33,33 @@ func (p *Page) session(token string) string {
 	return p.Cipher.SealText(sealedFor, strconv.FormatInt(expires, 10)+" "+token)
 }
 
-// loggedIn reports whether a request belongs to the session of a token that may read.
-func (p *Page) loggedIn(r *http.Request) (bool, error) {
+// loggedIn reports whether a request belongs to the session of a token that may read, and why that may be out of date; stale is
+// nil if it is not.
+func (p *Page) loggedIn(r *http.Request) (ok bool, stale, err error) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
-		return false, nil // there is no cookie
+		return false, nil, nil // there is no cookie
 	}
 	text, ok := p.Cipher.OpenText(sealedFor, cookie.Value)
 	if !ok {
-		return false, nil
+		return false, nil, nil
 	}
 	until, token, _ := strings.Cut(text, " ")
 	seconds, err := strconv.ParseInt(until, 10, 64)
 	if err != nil || !p.Clock.Now().Before(time.Unix(seconds, 0)) {
-		return false, nil // it has expired
+		return false, nil, nil // it has expired
 	}
-	return p.MayRead(token)
+	// Another server may have revoked the token.
+	stale = p.current(r)
+	ok, err = p.MayRead(token)
+	return ok, stale, err
+}
+
+// current waits for what other servers have written, but not for long.
+func (p *Page) current(r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), currentWait)
+	defer cancel()
+	return p.Store.Current(ctx) //nolint:wrapcheck // it is shown as it is
 }
 
 // loginForm is the data of the login.
@@ -58,7 +70,7 @@ type loginForm struct {
 
 func (p *Page) showLogin(w http.ResponseWriter, r *http.Request) {
 	next := inside(r.URL.Query().Get("next"))
-	if ok, err := p.loggedIn(r); ok && err == nil {
+	if ok, _, err := p.loggedIn(r); ok && err == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: inside has checked it
 		return
 	}
@@ -79,7 +91,8 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	f := loginForm{Next: inside(r.PostForm.Get("next"))}
 	from := source(r.RemoteAddr)
-	if !p.logins.allowed(from, p.Clock.Now()) {
+	refund, ok := p.logins.attempt(from, p.Clock.Now())
+	if !ok {
 		w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery.Seconds())))
 		f.Problem = "Too many failed attempts from your address; wait a few seconds."
 		p.form(w, r, http.StatusTooManyRequests, f)
@@ -87,6 +100,14 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	ok, err := p.MayRead(token)
+	if !ok && err == nil {
+		// Another server may have created the token a moment ago.
+		_ = p.current(r)
+		ok, err = p.MayRead(token)
+	}
+	if ok || err != nil {
+		refund()
+	}
 	if err != nil {
 		p.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
 		f.Problem = "The token cannot be checked; the log of the server has the reason."
@@ -94,7 +115,6 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !ok {
-		p.logins.failed(from, p.Clock.Now())
 		f.Problem = "This is not a valid token that may read."
 		p.form(w, r, http.StatusForbidden, f)
 		return
@@ -144,22 +164,23 @@ type logins struct {
 
 func newLogins() *logins { return &logins{from: lru.New(mostSources)} }
 
-func (l *logins) limiter(from string) *rate.Limiter {
+// attempt counts an attempt as failed until refund is called. It returns false if no other may be made.
+func (l *logins) attempt(from string, now time.Time) (refund func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.from.Get(from); ok {
-		return known.(*rate.Limiter)
+	known, ok := l.from.Get(from)
+	if !ok {
+		known = rate.NewLimiter(rate.Every(loginEvery), loginBurst)
+		l.from.Add(from, known)
 	}
-	fresh := rate.NewLimiter(rate.Every(loginEvery), loginBurst)
-	l.from.Add(from, fresh)
-	return fresh
+	limiter := known.(*rate.Limiter)
+	if limiter.TokensAt(now) < 1 {
+		return nil, false
+	}
+	taken := limiter.ReserveN(now, 1)
+	// A reservation can only be canceled as of a time before it acts, which this one does now.
+	return func() { taken.CancelAt(now) }, true
 }
-
-// allowed reports whether another attempt may be made.
-func (l *logins) allowed(from string, now time.Time) bool { return l.limiter(from).TokensAt(now) >= 1 }
-
-// failed counts a failed attempt.
-func (l *logins) failed(from string, now time.Time) { l.limiter(from).AllowN(now, 1) }
 
 // source returns the network that an address is in: IPv6 gives a machine as many addresses as it likes.
 func source(remote string) string {

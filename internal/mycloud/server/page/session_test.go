@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -29,9 +30,16 @@ type cut struct {
 	store.Store
 
 	err error
+	// follow makes the changes of other servers.
+	follow func()
 }
 
-func (c *cut) Current(context.Context) error { return c.err }
+func (c *cut) Current(context.Context) error {
+	if c.follow != nil {
+		c.follow()
+	}
+	return c.err
+}
 
 // site is a page of an empty cloud.
 type site struct {
@@ -41,6 +49,8 @@ type site struct {
 	clock  *clocktesting.FakeClock
 	state  *cut
 	tokens map[string]bool
+	// asked is called whenever a token is looked at, unless it is nil.
+	asked func()
 	// limited is how often a request went through the limit.
 	limited int
 }
@@ -61,7 +71,12 @@ func newSite(t *testing.T) *site {
 	known := edges.New(s.clock, 2*time.Second)
 	p := New(Options{
 		Store: s.state, Clock: s.clock, Edges: known, History: history.New(s.clock, known), Cipher: key, Logger: slog.New(slog.DiscardHandler),
-		MayRead: func(token string) (bool, error) { return s.tokens[token], nil },
+		MayRead: func(token string) (bool, error) {
+			if s.asked != nil {
+				s.asked()
+			}
+			return s.tokens[token], nil
+		},
 		LoadBalancerView: read.View[cloudv1.LoadBalancer]{Show: func(*store.Tx) func(*cloudv1.LoadBalancer) error {
 			return func(*cloudv1.LoadBalancer) error { return nil }
 		}},
@@ -75,10 +90,10 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// get returns the response for a session.
-func (s *site) get(session *http.Cookie) *httptest.ResponseRecorder {
+// get returns the response for a session: the overview, or another page.
+func (s *site) get(session *http.Cookie, path ...string) *httptest.ResponseRecorder {
 	s.Helper()
-	r := httptest.NewRequestWithContext(s.Context(), http.MethodGet, "/ui/", http.NoBody)
+	r := httptest.NewRequestWithContext(s.Context(), http.MethodGet, cmp.Or(strings.Join(path, ""), "/ui/"), http.NoBody)
 	if session != nil {
 		r.AddCookie(session)
 	}
@@ -90,16 +105,40 @@ func (s *site) get(session *http.Cookie) *httptest.ResponseRecorder {
 // login returns the cookie of a new session.
 func (s *site) login(token string, over *tls.ConnectionState) *http.Cookie {
 	s.Helper()
-	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/ui/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.TLS = over
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+	w := s.post(token, over)
 	cookies := w.Result().Cookies()
 	if len(cookies) != 1 {
 		s.Fatalf("login: %d %s", w.Code, w.Body)
 	}
 	return cookies[0]
+}
+
+// post returns the response to a login.
+func (s *site) post(token string, over *tls.ConnectionState) *httptest.ResponseRecorder {
+	s.Helper()
+	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/ui/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.TLS = over
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// TestLongSearches: a search that would cost much is refused, not shortened.
+func TestLongSearches(t *testing.T) {
+	s := newSite(t)
+	session := s.login("sesame", nil)
+	for _, list := range []string{"/ui/search", "/ui/load-balancers"} {
+		for query, status := range map[string]int{
+			strings.Repeat("ä", 200): http.StatusOK, strings.Repeat("ä", 201): http.StatusBadRequest,
+			strings.Repeat("a ", 10): http.StatusOK, strings.Repeat("a ", 11): http.StatusBadRequest,
+		} {
+			w := s.get(session, list+"?q="+url.QueryEscape(query))
+			if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "A search has at most") {
+				t.Errorf("%s for %q: %d %s", list, query, w.Code, w.Body)
+			}
+		}
+	}
 }
 
 // TestSessionsEnd: after twelve hours, or with the token.
@@ -124,6 +163,41 @@ func TestSessionsEnd(t *testing.T) {
 	s.tokens["sesame"] = false
 	if w := s.get(session); w.Code != http.StatusSeeOther {
 		t.Errorf("after the token was revoked: %d", w.Code)
+	}
+}
+
+// TestOtherServers: a token that another server has just revoked ends a session, and one that it has just created begins one.
+func TestOtherServers(t *testing.T) {
+	s := newSite(t)
+	session := s.login("sesame", nil)
+	for path, status := range map[string]int{"/ui/": http.StatusSeeOther, "/ui/series": http.StatusUnauthorized} {
+		s.tokens["sesame"] = true
+		s.state.follow = func() { s.tokens["sesame"] = false }
+		if w := s.get(session, path); w.Code != status {
+			t.Errorf("%s with a revoked token: %d", path, w.Code)
+		}
+	}
+	s.state.follow = func() { s.tokens["new"] = true }
+	if w := s.post("new", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("login with a new token: %d", w.Code)
+	}
+}
+
+// TestGuessesAtOnce: attempts count before they have failed, and those that succeed do not count.
+func TestGuessesAtOnce(t *testing.T) {
+	s := newSite(t)
+	for range 2 * loginBurst {
+		s.login("sesame", nil)
+	}
+	begun, failed := 0, 0
+	s.asked = func() {
+		if begun++; begun < 2*loginBurst && s.post("guess", nil).Code == http.StatusForbidden {
+			failed++
+		}
+	}
+	s.post("guess", nil)
+	if failed != loginBurst-1 {
+		t.Errorf("%d guesses at once have failed besides the first, want %d", failed, loginBurst-1)
 	}
 }
 
