@@ -44,7 +44,7 @@ type Edge struct {
 	health map[memberID]cloudv1.MemberHealth
 	// counters are those of all listeners by load balancer; nil if the edge has not reported any.
 	counters map[string][]cloudv1.ListenerCounter
-	// counted is how often the edge has reported counters.
+	// counted is how often the edge has reported counters, to any server.
 	counted int
 	// announced are the addresses that the edge announces; nil if it has not said.
 	announced []string
@@ -78,7 +78,7 @@ func (e *Edge) CountersOf(loadBalancer string) []cloudv1.ListenerCounter {
 // Counters returns the counters of all load balancers, by their ids.
 func (e *Edge) Counters() iter.Seq2[string, []cloudv1.ListenerCounter] { return maps.All(e.counters) }
 
-// Counted returns how often the edge has reported counters since the server started.
+// Counted returns how often the edge has reported counters, which changes with each report.
 func (e *Edge) Counted() int { return e.counted }
 
 // Announced returns the addresses that the edge announces, and false if it has not said. Callers must not change them.
@@ -159,7 +159,7 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 		e.health = merged(old.health, h)
 	}
 	if h.Counters != nil {
-		e.setCounters(*h.Counters)
+		e.setCounters(*h.Counters, old.counted+1)
 	}
 	if h.Announced != nil {
 		e.announced = *h.Announced
@@ -182,9 +182,8 @@ func (e *Edge) setFaults(faults []cloudv1.EdgeFault) {
 	}
 }
 
-func (e *Edge) setCounters(counters []cloudv1.ListenerCounter) {
-	e.counters = map[string][]cloudv1.ListenerCounter{}
-	e.counted++
+func (e *Edge) setCounters(counters []cloudv1.ListenerCounter, counted int) {
+	e.counters, e.counted = map[string][]cloudv1.ListenerCounter{}, counted
 	for _, c := range counters {
 		e.counters[c.LoadBalancerID] = append(e.counters[c.LoadBalancerID], c)
 	}

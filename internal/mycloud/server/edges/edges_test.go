@@ -75,3 +75,38 @@ func TestChanged(t *testing.T) {
 		t.Error("a report of an edge that is not registered was stored")
 	}
 }
+
+// TestLearn: details of another server are a new report of counters only if the edge has reported counters.
+func TestLearn(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	a, b := New(clock, 2*time.Second), New(clock, 2*time.Second)
+	for _, r := range []*Registry{a, b} {
+		r.Put(stored("9", cloudv1.EdgeActive), false)
+	}
+	health := []cloudv1.MemberHealth{{LoadBalancerID: "lb-1", PoolKey: "web", MemberKey: "node-1", State: cloudv1.OperatingOnline}}
+	counters := func(n uint64) *[]cloudv1.ListenerCounter {
+		return &[]cloudv1.ListenerCounter{{LoadBalancerID: "lb-1", ListenerKey: "tcp/80", Accepted: n}}
+	}
+	for _, step := range []struct {
+		what     string
+		h        cloudv1.Heartbeat
+		from, to *Registry
+		counted  int
+		accepted uint64
+	}{
+		{"counters", cloudv1.Heartbeat{Counters: counters(5)}, a, b, 1, 5},
+		{"health", cloudv1.Heartbeat{Health: &health}, a, b, 1, 5},
+		{"the same counters", cloudv1.Heartbeat{Counters: counters(5)}, a, b, 2, 5},
+		{"counters that the other server receives", cloudv1.Heartbeat{Counters: counters(7)}, b, a, 3, 7},
+	} {
+		step.from.Report("edge-1", 0, &step.h)
+		step.to.Learn("edge-1", step.from.Get("edge-1").Details())
+		e := step.to.Get("edge-1")
+		if got := e.CountersOf("lb-1"); e.Counted() != step.counted || len(got) != 1 || got[0].Accepted != step.accepted {
+			t.Errorf("%s: reported %d times, %+v", step.what, e.Counted(), got)
+		}
+		if _, ok := e.Health("lb-1", "web", "", "node-1"); ok != (step.what != "counters") {
+			t.Errorf("%s: health is known: %t", step.what, ok)
+		}
+	}
+}

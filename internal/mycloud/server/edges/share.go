@@ -17,6 +17,8 @@ type Beat struct {
 type Details struct {
 	Health   []cloudv1.MemberHealth    `json:"health"`
 	Counters []cloudv1.ListenerCounter `json:"counters"`
+	// Counted is how often the edge has reported counters, so that the same report is not taken for another one.
+	Counted int `json:"counted"`
 	// Announced are the addresses that the edge announces.
 	Announced []string `json:"announced"`
 }
@@ -26,7 +28,7 @@ func (e *Edge) Beat() Beat { return Beat{At: e.HeartbeatAt, Applied: e.Applied, 
 
 // Details returns all that an edge has reported.
 func (e *Edge) Details() Details {
-	d := Details{Announced: e.announced}
+	d := Details{Announced: e.announced, Counted: e.counted}
 	if e.health != nil {
 		d.Health = make([]cloudv1.MemberHealth, 0, len(e.health))
 	}
@@ -59,8 +61,8 @@ func (r *Registry) Learn(id string, d Details) {
 				e.health[memberID{h.LoadBalancerID, h.PoolKey, h.Family, h.MemberKey}] = h
 			}
 		}
-		if d.Counters != nil {
-			e.setCounters(d.Counters)
+		if d.Counters != nil && d.Counted != e.counted {
+			e.setCounters(d.Counters, d.Counted)
 		}
 		if d.Announced != nil {
 			e.announced = d.Announced
