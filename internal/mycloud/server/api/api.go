@@ -99,9 +99,14 @@ func New(o Options) *API {
 		LoadBalancers: loadbalancers.New(loadbalancers.Options{
 			Read: r, Write: w, Members: o.Members, Edges: known, JobDuration: o.JobDuration, Clock: o.Clock, Logger: o.Logger,
 		}),
-		History: history.New(o.Clock, known),
-		Tokens:  t,
-		huma:    operations,
+		History: history.New(o.Clock, known, func(fn func(func(string) bool)) error {
+			return o.Store.View(func(tx *store.Tx) error {
+				fn(func(id string) bool { return store.LoadBalancers.Has(tx, id) })
+				return nil
+			})
+		}),
+		Tokens: t,
+		huma:   operations,
 	}
 	jobs := watch.Jobs(o.JobDuration)
 	a.Edges.Register()

@@ -4,6 +4,7 @@ package history
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 )
 
 const (
-	// mostSeries is the number of load balancers whose traffic is kept: those that had traffic last. Each takes 14 KiB.
+	// mostSeries is the number of load balancers whose traffic is kept. Each takes 14 KiB. One that had no traffic for longer
+	// than idle gives way to another.
 	mostSeries = 1024
+	idleAfter  = time.Minute
 	// reported is the longest time between two reports of counters while there is traffic: edges send them with the first
 	// heartbeat after ten seconds, and heartbeats every two seconds. settle is how long after its end a step may still change.
 	reported = 14 * time.Second
@@ -78,6 +81,7 @@ func (s Series) Last(steps int) Rates {
 type History struct {
 	clock clock.Clock
 	edges *edges.Registry
+	exist Exist
 
 	mu    sync.Mutex
 	begin time.Time
@@ -95,10 +99,13 @@ type sight struct {
 	heard   time.Time
 }
 
-// New returns the history of what edges report from now on.
-func New(c clock.Clock, known *edges.Registry) *History {
+// Exist calls fn with a function that reports whether there is a load balancer with an id.
+type Exist func(fn func(has func(id string) bool)) error
+
+// New returns the history of what edges report from now on of load balancers that exist.
+func New(c clock.Clock, known *edges.Registry, exist Exist) *History {
 	return &History{
-		clock: c, edges: known, begin: c.Now(), total: &series{}, balancers: map[string]*series{}, seen: map[string]sight{},
+		clock: c, edges: known, exist: exist, begin: c.Now(), total: &series{}, balancers: map[string]*series{}, seen: map[string]sight{},
 	}
 }
 
@@ -112,20 +119,23 @@ func (h *History) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			h.look()
+			// After an error, the next look finds what this one has not.
+			_ = h.look()
 		}
 	}
 }
 
 // look adds what edges have counted since the last look.
-func (h *History) look() {
+func (h *History) look() error { return h.exist(h.lookAt) }
+
+func (h *History) lookAt(has func(id string) bool) {
 	all := h.edges.Select(func(*edges.Edge) bool { return true })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seen := make(map[string]sight, len(all))
 	for _, e := range all {
 		last := h.seen[e.ID]
-		if last.counted == nil || h.count(last, e) {
+		if last.counted == nil || h.count(last, e, has) {
 			last.counted = e
 		}
 		last.heard = e.HeartbeatAt
@@ -136,7 +146,7 @@ func (h *History) look() {
 
 // count adds what an edge has counted since a report of counters. It returns false as long as there is no new one, or it is
 // not known when it was made.
-func (h *History) count(since sight, e *edges.Edge) bool {
+func (h *History) count(since sight, e *edges.Edge, has func(id string) bool) bool {
 	last := since.counted
 	from, to := last.HeartbeatAt, e.HeartbeatAt
 	switch {
@@ -152,19 +162,25 @@ func (h *History) count(since sight, e *edges.Edge) bool {
 	} else {
 		from = later(from, idle)
 	}
+	var total Rates
+	// A report may have very many load balancers, so that these are looked for only once.
+	idlers := h.idlers(to)
 	for id, now := range e.Counters() {
 		sum := difference(last.CountersOf(id), now)
-		if sum.none() {
+		s := h.balancers[id]
+		if sum.none() || s == nil && !has(id) {
 			continue
 		}
-		s := h.balancers[id]
+		total.add(sum, 1)
 		if s == nil {
-			s = h.track(id)
+			s = h.track(id, to, &idlers)
 		}
-		s.last = to
-		s.spread(from, to, sum)
-		h.total.spread(from, to, sum)
+		if s != nil {
+			s.last = to
+			s.spread(from, to, sum)
+		}
 	}
+	h.total.spread(from, to, total)
 	return true
 }
 
@@ -199,16 +215,30 @@ func since(was, now uint64) float32 {
 	return float32(now - was)
 }
 
-// track begins the series of a load balancer. If there are too many, the one that had no traffic for longest ends.
-func (h *History) track(id string) *series {
-	if len(h.balancers) >= mostSeries {
-		oldest := ""
-		for other, s := range h.balancers {
-			if oldest == "" || s.last.Before(h.balancers[oldest].last) {
-				oldest = other
-			}
+// idlers returns the ids of load balancers that are idle, the one that had no traffic for longest first.
+func (h *History) idlers(now time.Time) []string {
+	var ids []string
+	for id, s := range h.balancers {
+		if s.idle(now) {
+			ids = append(ids, id)
 		}
-		delete(h.balancers, oldest)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return h.balancers[a].last.Compare(h.balancers[b].last) })
+	return ids
+}
+
+// track begins the series of a load balancer. If there are too many, that of the next idler ends. If all are busy, it returns nil:
+// otherwise each report would need the series that the last one has ended.
+func (h *History) track(id string, now time.Time, idlers *[]string) *series {
+	for len(h.balancers) >= mostSeries {
+		if len(*idlers) == 0 {
+			return nil
+		}
+		// It may have had traffic since then.
+		if next := (*idlers)[0]; h.balancers[next].idle(now) {
+			delete(h.balancers, next)
+		}
+		*idlers = (*idlers)[1:]
 	}
 	s := &series{}
 	h.balancers[id] = s
@@ -222,7 +252,7 @@ func (h *History) Total(r Range) Series {
 	return h.series(h.total, r)
 }
 
-// Of returns the traffic of a load balancer, and false if it is not kept because others had traffic later.
+// Of returns the traffic of a load balancer, and false if it is not kept because too many others have traffic.
 func (h *History) Of(id string, r Range) (Series, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,7 +2,10 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +25,10 @@ type world struct {
 func newWorld() *world {
 	c := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC))
 	known := edges.New(c, 2*time.Second)
-	return &world{c, known, New(c, known)}
+	return &world{c, known, New(c, known, func(fn func(func(string) bool)) error {
+		fn(func(id string) bool { return strings.HasPrefix(id, "lb-") })
+		return nil
+	})}
 }
 
 func (w *world) register(id string) {
@@ -37,7 +43,7 @@ func (w *world) beat(edge string, counters ...cloudv1.ListenerCounter) {
 		h.Counters = &counters
 	}
 	w.known.Report(edge, 1, h)
-	w.look()
+	_ = w.look()
 }
 
 func counter(lb string, accepted, refused uint64) cloudv1.ListenerCounter {
@@ -192,5 +198,39 @@ func TestBounded(t *testing.T) {
 	}
 	if got := w.Busiest(1); len(got) != 1 || got[0] != "lb-busy" {
 		t.Errorf("busiest: %v", got)
+	}
+}
+
+// TestTooMany: of more load balancers with traffic than are kept, the same ones are kept as long as they have traffic, and the total
+// is that of all. Those that do not exist do not count.
+func TestTooMany(t *testing.T) {
+	w := newWorld()
+	w.register("edge-1")
+	report := func(n uint64) {
+		counters := []cloudv1.ListenerCounter{counter("none", n, 0)}
+		for i := range 2 * mostSeries {
+			counters = append(counters, counter(fmt.Sprintf("lb-%d", i), n, 0))
+		}
+		w.beat("edge-1", counters...)
+	}
+	report(0)
+	report(1)
+	kept := slices.Sorted(maps.Keys(w.balancers))
+	if len(kept) != mostSeries || kept[len(kept)-1] == "none" {
+		t.Fatalf("%d series, the last of %s", len(kept), kept[len(kept)-1])
+	}
+	for n := range uint64(3) {
+		report(n + 2)
+		if !slices.Equal(kept, slices.Sorted(maps.Keys(w.balancers))) {
+			t.Fatal("other load balancers are kept although all are busy")
+		}
+	}
+	w.clock.Step(2*time.Minute + settle)
+	if a, _ := sum(w.Total(Ranges[0])); a != 4*2*mostSeries {
+		t.Errorf("%v requests in all", a)
+	}
+	w.beat("edge-1", counter("lb-new", 1, 0))
+	if _, kept := w.Of("lb-new", Ranges[0]); !kept {
+		t.Error("a load balancer is not kept although all others are idle")
 	}
 }

@@ -13,6 +13,9 @@ type series struct {
 	last time.Time
 }
 
+// idle reports whether there was no traffic lately.
+func (s *series) idle(now time.Time) bool { return now.Sub(s.last) > idleAfter }
+
 // ring has the steps of a range. The place of a step is its number modulo their number.
 type ring struct {
 	points []Rates
@@ -76,7 +79,7 @@ func busiest(all map[string]*series, now time.Time, most int) []string {
 	r := Ranges[0]
 	newest := step(now, r.Step)
 	for id, s := range all {
-		if now.Sub(s.last) > time.Minute {
+		if s.idle(now) {
 			continue
 		}
 		l := load{id: id}

@@ -166,7 +166,7 @@ type plot struct {
 	Ranges []rangeLink
 	// Table has the last steps in words.
 	Table []plotRow
-	// Kept is false if the traffic is not known, because others had traffic later.
+	// Kept is false if the traffic is not known, because too many others have traffic.
 	Kept bool
 }
 
