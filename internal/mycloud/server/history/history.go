@@ -16,7 +16,7 @@ import (
 
 const (
 	// mostSeries is the number of load balancers whose traffic is kept. Each takes 14 KiB. One that had no traffic for longer
-	// than idle gives way to another.
+	// than idleAfter gives way to another.
 	mostSeries = 1024
 	idleAfter  = time.Minute
 	// reported is the longest time between two reports of counters while there is traffic: edges send them with the first

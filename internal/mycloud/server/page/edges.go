@@ -13,7 +13,7 @@ import (
 	"quaymaster.dev/internal/visible"
 )
 
-// mostChanges limits how many changes are counted that an edge lacks.
+// mostChanges limits how many changes are looked at for what an edge lacks.
 const mostChanges = 1000
 
 // followed are the kinds of objects that edges follow.
@@ -21,7 +21,7 @@ var followed = []string{cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup, cloudv1
 
 // lag is how far an edge is behind.
 type lag struct {
-	// Changes is the number of changes that the edge has not applied, and More is true if there are more.
+	// Changes is the number of changes that the edge is known not to have applied, and More is true if there are more.
 	Changes int
 	More    bool
 	// Since is when the oldest of those was made that still exists; zero if it does not.
@@ -101,22 +101,31 @@ func (p *Page) lag(tx *store.Tx, e *edges.Edge) (lag, error) {
 	if err != nil {
 		return l, err
 	}
+	if unchanged(tx, strconv.FormatUint(e.Applied, 10)) {
+		return l, nil
+	}
+	looked := 0
 	for c, err := range changes {
 		if err != nil {
 			return l, err
 		}
-		if !slices.Contains(followed, c.Kind) {
-			continue
+		if slices.Contains(followed, c.Kind) {
+			if l.Changes++; l.Since.IsZero() {
+				l.Since = changedAt(tx, c)
+			}
 		}
-		if l.Changes == mostChanges {
-			l.More = true
+		if looked++; looked == mostChanges {
+			l.More = !unchanged(tx, c.Revision)
 			break
-		}
-		if l.Changes++; l.Since.IsZero() {
-			l.Since = changedAt(tx, c)
 		}
 	}
 	return l, nil
+}
+
+// unchanged reports whether nothing that edges follow has changed since a revision.
+func unchanged(tx *store.Tx, revision string) bool {
+	return store.LoadBalancers.UnchangedSince(tx, revision) && store.NodeGroups.UnchangedSince(tx, revision) &&
+		store.Certificates.UnchangedSince(tx, revision)
 }
 
 // changedAt returns when the object of a change was changed; zero if it does not exist any more.

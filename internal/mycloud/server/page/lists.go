@@ -55,16 +55,20 @@ func (p *Page) listJobs(tx *store.Tx, r *http.Request) (any, error) {
 
 func (p *Page) jobLines(tx *store.Tx, all []cloudv1.Job) ([]jobLine, error) {
 	lines := make([]jobLine, 0, len(all))
+	ids := make([]string, 0, len(all))
+	for i := range all {
+		ids = append(ids, all[i].Target.ID)
+	}
+	targets, err := p.balancers.some(tx, ids...)
+	if err != nil {
+		return nil, err
+	}
 	show := p.JobView.Show(tx)
 	for _, j := range all {
 		if err := show(&j); err != nil {
 			return nil, err
 		}
-		row, _, err := p.balancers.get(tx, j.Target.ID)
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, jobLine{j, row.Name})
+		lines = append(lines, jobLine{j, targets[j.Target.ID].Name})
 	}
 	return lines, nil
 }
@@ -75,10 +79,11 @@ type jobDetails struct{ jobLine }
 func (jobDetails) title() string { return "Job" }
 
 func (p *Page) job(tx *store.Tx, r *http.Request) (any, error) {
-	j, ok, err := p.jobs.get(tx, r.PathValue("id"))
+	found, err := p.jobs.some(tx, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
+	j, ok := found[r.PathValue("id")]
 	if !ok {
 		return nil, &refusal{http.StatusNotFound, "There is no such job. Jobs are deleted two days after they have ended."}
 	}

@@ -129,6 +129,9 @@ func (p *Page) lines(tx *store.Tx, rows []row, problems map[string][]string) ([]
 	lines := make([]balancerLine, 0, len(rows))
 	for _, r := range rows {
 		lb, err := store.LoadBalancers.Get(tx, r.ID)
+		if _, none := errors.AsType[*store.NotFoundError](err); none {
+			continue // the row is of a later snapshot
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +156,8 @@ func (p *Page) rows(tx *store.Tx) ([]row, map[string][]string, error) {
 	p.found.mu.Lock()
 	defer p.found.mu.Unlock()
 	age := tx.Now.Sub(p.found.at)
-	if p.found.problems == nil || age < 0 || age >= time.Second || !store.LoadBalancers.UnchangedSince(tx, p.found.revision) {
+	same := before(tx, p.found.revision) || store.LoadBalancers.UnchangedSince(tx, p.found.revision)
+	if p.found.problems == nil || age.Abs() >= time.Second || !same {
 		if p.found.problems, err = p.problems(tx, rows); err != nil {
 			return nil, nil, err
 		}

@@ -33,28 +33,39 @@ func newMirror[T, R any](k store.Kind[T], short func(*T) R, order func(a, b R) i
 	return &mirror[T, R]{kind: k, short: short, order: order}
 }
 
-// all returns the objects of a snapshot in their order. Callers must not change them.
+// all returns the objects of a snapshot, or a later one, in their order. Callers must not change them.
 func (m *mirror[T, R]) all(tx *store.Tx) ([]R, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.follow(tx); err != nil {
-		m.revision, m.byID = "", nil
-		return nil, err
-	}
-	return m.sorted, nil
+	err := m.follow(tx)
+	return m.sorted, err
 }
 
-// get returns one object of a snapshot.
-func (m *mirror[T, R]) get(tx *store.Tx, id string) (R, bool, error) {
-	_, err := m.all(tx)
+// some returns those of a snapshot, or a later one, that have some ids, by id.
+func (m *mirror[T, R]) some(tx *store.Tx, ids ...string) (map[string]R, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.byID[id]
-	return r, ok, err
+	err := m.follow(tx)
+	found := map[string]R{}
+	for _, id := range ids {
+		if r, ok := m.byID[id]; ok {
+			found[id] = r
+		}
+	}
+	return found, err
 }
 
 // follow requires the lock.
-func (m *mirror[T, R]) follow(tx *store.Tx) error {
+func (m *mirror[T, R]) follow(tx *store.Tx) (err error) {
+	// Another request may have begun later and been faster. It must not make the mirror go back and forth.
+	if m.byID != nil && before(tx, m.revision) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			m.revision, m.byID, m.sorted = "", nil, nil
+		}
+	}()
 	if m.byID != nil && m.kind.UnchangedSince(tx, m.revision) {
 		m.revision = tx.Revision()
 		return nil
@@ -109,6 +120,13 @@ func (m *mirror[T, R]) sort(tx *store.Tx) {
 	}
 	slices.SortFunc(sorted, m.order)
 	m.revision, m.sorted = tx.Revision(), sorted
+}
+
+// before reports whether a snapshot is an earlier one than that of a revision in the same history.
+func before(tx *store.Tx, revision string) bool {
+	n, history, _ := strings.Cut(tx.Revision(), ".")
+	later, same, _ := strings.Cut(revision, ".")
+	return history == same && edges.Number(n) < edges.Number(later)
 }
 
 // row is the short form of a load balancer.

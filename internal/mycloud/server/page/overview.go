@@ -130,6 +130,9 @@ func (e edgeState) notice(now time.Time) (notice, bool) {
 		}
 	case e.Late(now):
 		n.Text = "is " + plural(e.Lag.Changes, "change") + " behind"
+		if e.Lag.More {
+			n.Text = "is more than " + plural(e.Lag.Changes, "change") + " behind"
+		}
 	case len(e.Faults) > 0:
 		n.Text = "cannot apply " + plural(len(e.Faults), "change")
 	default:
@@ -145,13 +148,14 @@ func (e edgeState) Late(now time.Time) bool {
 
 // busiest returns the load balancers with the most requests.
 func (p *Page) busiest(tx *store.Tx, problems map[string][]string) ([]balancerLine, error) {
+	ids := p.History.Busiest(mostBusiest)
+	found, err := p.balancers.some(tx, ids...)
+	if err != nil {
+		return nil, err
+	}
 	var rows []row
-	for _, id := range p.History.Busiest(mostBusiest) {
-		row, ok, err := p.balancers.get(tx, id)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+	for _, id := range ids {
+		if row, ok := found[id]; ok {
 			rows = append(rows, row)
 		}
 	}
