@@ -25,8 +25,10 @@ type mirror[T, R any] struct {
 
 	mu       sync.Mutex
 	revision string
-	byID     map[string]R
-	sorted   []R
+	// at is when the snapshot of the revision was taken.
+	at     time.Time
+	byID   map[string]R
+	sorted []R
 }
 
 func newMirror[T, R any](k store.Kind[T], short func(*T) R, order func(a, b R) int) *mirror[T, R] {
@@ -58,9 +60,10 @@ func (m *mirror[T, R]) some(tx *store.Tx, ids ...string) (map[string]R, error) {
 // follow requires the lock.
 func (m *mirror[T, R]) follow(tx *store.Tx) (err error) {
 	// Another request may have begun later and been faster. It must not make the mirror go back and forth.
-	if m.byID != nil && before(tx, m.revision) {
+	if m.byID != nil && before(tx, m.revision) && tx.Now.Sub(m.at) < mostBefore {
 		return nil
 	}
+	m.at = tx.Now
 	defer func() {
 		if err != nil {
 			m.revision, m.byID, m.sorted = "", nil, nil
@@ -121,6 +124,10 @@ func (m *mirror[T, R]) sort(tx *store.Tx) {
 	slices.SortFunc(sorted, m.order)
 	m.revision, m.sorted = tx.Revision(), sorted
 }
+
+// mostBefore is how much later a snapshot may be and still count as an earlier one by its revision: a state that is restored
+// while the server runs has an earlier revision, too.
+const mostBefore = time.Second
 
 // before reports whether a snapshot is an earlier one than that of a revision in the same history.
 func before(tx *store.Tx, revision string) bool {

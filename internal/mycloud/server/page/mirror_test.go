@@ -67,10 +67,19 @@ func TestMirrorStaysAhead(t *testing.T) {
 				return err
 			}
 		}
-		return nil
+		if short != 101 {
+			t.Errorf("read %d zones, want 101", short)
+		}
+		// A state that was restored is not an older one.
+		old.Now = old.Now.Add(mostBefore)
+		got, err := m.all(old)
+		if len(got) != 100 {
+			t.Errorf("%d zones of a restored state", len(got))
+		}
+		return err
 	})
-	if err != nil || short != 101 {
-		t.Errorf("read %d zones, want 101: %v", short, err)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
