@@ -201,7 +201,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestTooMany: of more load balancers with traffic than are kept, the same ones are kept as long as they have traffic, and the total
+// TestTooMany: if too many load balancers have traffic, the same ones are kept as long as they have it, and the total
 // is that of all. Those that do not exist do not count.
 func TestTooMany(t *testing.T) {
 	w := newWorld()

@@ -59,7 +59,7 @@ func (p *Page) loggedIn(r *http.Request) (ok bool, stale, err error) {
 func (p *Page) current(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), currentWait)
 	defer cancel()
-	return p.Store.Current(ctx) //nolint:wrapcheck // it is shown as it is
+	return p.Store.Current(ctx)
 }
 
 // loginForm is the data of the login.

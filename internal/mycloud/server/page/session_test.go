@@ -70,7 +70,8 @@ func newSite(t *testing.T) *site {
 	}
 	known := edges.New(s.clock, 2*time.Second)
 	p := New(Options{
-		Store: s.state, Clock: s.clock, Edges: known, History: history.New(s.clock, known, nil), Cipher: key, Logger: slog.New(slog.DiscardHandler),
+		Store: s.state, Clock: s.clock, Edges: known, History: history.New(s.clock, known, nil), Cipher: key,
+		Logger: slog.New(slog.DiscardHandler),
 		MayRead: func(token string) (bool, error) {
 			if s.asked != nil {
 				s.asked()
