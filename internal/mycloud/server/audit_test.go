@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -86,5 +87,35 @@ func TestAuditLog(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(audit.Entry{}, "Time", "From", "RequestID")); d != "" {
 		t.Errorf("entries (-want +got):\n%s", d)
+	}
+}
+
+// TestAuditOfDryRuns: an entry says that a request changed nothing if and only if that is so, however it was asked for.
+func TestAuditOfDryRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	log := must[*audit.Log](t)(audit.Open(audit.Options{
+		File: file, MaxMegabytes: 1, MaxBackups: 1, Logger: slog.New(slog.DiscardHandler),
+	}))
+	c := newCloud(t, func(o *server.Options) { o.Audit = log })
+	queries := []string{"?dry_run=%zz&dry_run=true", "?dry_run=true", "?dry_run=1", "?dry_run", "?dry_run=TRUE", ""}
+	for i, query := range queries {
+		c.send(http.MethodPost, "/v1/node-groups"+query, fmt.Sprintf(`{"name":"group-%d"}`, i)).want(t, 201, "")
+	}
+	exists := map[string]bool{}
+	for _, g := range must[*cloudv1.List[cloudv1.NodeGroup]](t)(c.client.ListNodeGroups(t.Context(), cloudapi.ListOptions{})).Items {
+		exists[g.Name] = true
+	}
+	lines := bytes.Split(bytes.TrimSpace(must[[]byte](t)(os.ReadFile(file))), []byte("\n"))
+	if len(lines) != len(queries) {
+		t.Fatalf("%d entries, want %d", len(lines), len(queries))
+	}
+	for i, line := range lines {
+		var e audit.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.DryRun == exists[fmt.Sprintf("group-%d", i)] {
+			t.Errorf("%q: logged as a dry run %t, but the group exists: %t", queries[i], e.DryRun, !e.DryRun)
+		}
 	}
 }

@@ -37,6 +37,18 @@ func TestRateLimits(t *testing.T) {
 	expect(c.send("GET", "/v1/zones", nil).want(t, 200, ""), `"read";r=2;t=60, "write";r=1;t=60`)
 }
 
+// TestRefusedWritesDoNotCount: those who may write do not wait for those who may not.
+func TestRefusedWritesDoNotCount(t *testing.T) {
+	c := newCloud(t, withClock(newFakeClock()), func(o *server.Options) { o.Limits.Write = 2 })
+	reader := c.issue("reader", cloudv1.TokenFields{Role: "read"})
+	for range 5 {
+		c.send("POST", "/v1/node-groups", `{"name":"a"}`, "Authorization", "Bearer "+reader.Secret).want(t, 403, cloudv1.CodeForbidden)
+		c.send("POST", "/v1/nothing", `{}`, "Authorization", "Bearer "+reader.Secret).want(t, 404, cloudv1.CodeUnsupported)
+	}
+	c.send("POST", "/v1/node-groups", `{"name":"a"}`).want(t, 201, "")
+	c.send("POST", "/v1/node-groups", `{"name":"b"}`).want(t, 429, cloudv1.CodeRateLimited)
+}
+
 func TestUnlimitedClassesAreNotMentioned(t *testing.T) {
 	c := newCloud(t, func(o *server.Options) { o.Limits.Write = 5 })
 	diff(t, "limit", `"write";r=5;t=60`, c.send("GET", "/v1/zones", nil).header.Get("RateLimit"))

@@ -185,3 +185,38 @@ func TestConnectionAfterRefusal(t *testing.T) {
 		t.Errorf("held response after it: %d after %s", status, took)
 	}
 }
+
+// TestRevokedWhileWriting: a token that is revoked before the body of a request has arrived creates no other token.
+func TestRevokedWhileWriting(t *testing.T) {
+	c := newCloud(t)
+	thief := c.issue("thief", cloudv1.TokenFields{Role: "admin"})
+	body, rest := io.Pipe()
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/v1/tokens", body))
+	req.Header.Set("Authorization", "Bearer "+thief.Secret)
+	req.Header.Set("Content-Type", "application/json")
+	status := make(chan int, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			status <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	if _, err := rest.Write([]byte(`{"name":"mine",`)); err != nil {
+		t.Fatal(err)
+	}
+	// By then, the request is authenticated.
+	time.Sleep(200 * time.Millisecond)
+	if err := c.client.DeleteToken(t.Context(), thief.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = rest.Write([]byte(`"role":"admin"}`))
+	_ = rest.Close()
+	if got := <-status; got != http.StatusUnauthorized {
+		t.Errorf("status %d, want 401", got)
+	}
+	left := must[*cloudv1.List[cloudv1.Token]](t)(c.client.ListTokens(t.Context(), cloudapi.ListOptions{}))
+	diff(t, "tokens", 0, len(left.Items))
+}

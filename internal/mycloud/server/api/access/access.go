@@ -10,9 +10,13 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/connections"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
+	"quaymaster.dev/internal/mycloud/server/store"
 )
 
-type callerKey struct{}
+type (
+	callerKey    struct{}
+	permittedKey struct{}
+)
 
 // Caller is who sends a request.
 type Caller struct {
@@ -93,6 +97,16 @@ func (t *Tokens) Confirm(next http.Handler) http.Handler {
 	})
 }
 
+// Valid returns an error unless the caller of a context still has its permission in a transaction. A request may arrive before
+// its token is revoked, and its body afterwards.
+func Valid(ctx context.Context, tx *store.Tx) error {
+	who := Of(ctx)
+	if who.Kind != ByToken || store.TokenHashes.Get(tx, who.token) != "" {
+		return nil
+	}
+	return failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "the token was revoked")
+}
+
 // refuse responds to a request without a valid token, or whose token cannot be read.
 func (t *Tokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
@@ -117,11 +131,23 @@ func setReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
+// Watch returns a context in which Authorize notes that it has permitted the request.
+func Watch(ctx context.Context) (watched context.Context, permitted *bool) {
+	if known, ok := ctx.Value(permittedKey{}).(*bool); ok {
+		return ctx, known
+	}
+	permitted = new(bool)
+	return context.WithValue(ctx, permittedKey{}, permitted), permitted
+}
+
 // Authorize rejects requests whose role does not allow an operation.
 func Authorize(operation string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := Of(r.Context()).Role
 		if permits(operation, who) {
+			if permitted, ok := r.Context().Value(permittedKey{}).(*bool); ok {
+				*permitted = true
+			}
 			next(w, r)
 			return
 		}

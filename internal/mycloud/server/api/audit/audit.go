@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	lumberjack "gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/utils/lru"
 )
 
 // Entry is a line of the log: one request that asked for a change.
@@ -61,7 +63,9 @@ const complainEvery = time.Minute
 type Log struct {
 	out    io.WriteCloser
 	logger *slog.Logger
-	lost   prometheus.Counter
+	// lost counts entries that could not be written, and omitted those of refused requests that were too many.
+	lost, omitted prometheus.Counter
+	refusals      refusals
 
 	mu sync.Mutex
 	// torn is true if the last line may be incomplete.
@@ -82,16 +86,29 @@ func Open(o Options) (*Log, error) {
 }
 
 func newLog(out io.WriteCloser, logger *slog.Logger) *Log {
-	return &Log{out: out, logger: logger, lost: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "mycloud_audit_log_lost_total", Help: "Entries of the audit log that could not be written.",
-	})}
+	return &Log{
+		out: out, logger: logger, refusals: refusals{limits: lru.New(mostActors)},
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mycloud_audit_log_lost_total", Help: "Entries of the audit log that could not be written.",
+		}),
+		omitted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mycloud_audit_log_omitted_total",
+			Help: "Requests that their senders had no permission for, and that were too many for the audit log.",
+		}),
+	}
 }
 
 // Describe implements prometheus.Collector.
-func (l *Log) Describe(descs chan<- *prometheus.Desc) { l.lost.Describe(descs) }
+func (l *Log) Describe(descs chan<- *prometheus.Desc) {
+	l.lost.Describe(descs)
+	l.omitted.Describe(descs)
+}
 
 // Collect implements prometheus.Collector.
-func (l *Log) Collect(metrics chan<- prometheus.Metric) { l.lost.Collect(metrics) }
+func (l *Log) Collect(metrics chan<- prometheus.Metric) {
+	l.lost.Collect(metrics)
+	l.omitted.Collect(metrics)
+}
 
 // Close closes the file.
 func (l *Log) Close() error {
@@ -125,10 +142,32 @@ func (l *Log) Append(ctx context.Context, e *Entry) {
 	}
 }
 
+const (
+	// refusedEvery and refusedBurst limit the entries of requests that an actor may not send.
+	refusedEvery, refusedBurst = 10 * time.Second, 20
+	// mostActors limits the actors that are remembered.
+	mostActors = 4096
+)
+
+// refusals limits entries by their actor. It is safe for concurrent use.
+type refusals struct{ limits *lru.Cache }
+
+func (f *refusals) allow(a Actor) bool {
+	known, ok := f.limits.Get(a)
+	if !ok {
+		known = rate.NewLimiter(rate.Every(refusedEvery), refusedBurst)
+		f.limits.Add(a, known)
+	}
+	return known.(*rate.Limiter).Allow()
+}
+
 type noteKey struct{}
 
 // note is what an operation says about its effect.
-type note struct{ resource, revision string }
+type note struct {
+	resource, revision string
+	dryRun             bool
+}
 
 // withNote returns a context in which operations can say what they have written.
 func withNote(ctx context.Context) (context.Context, *note) {
@@ -140,5 +179,12 @@ func withNote(ctx context.Context) (context.Context, *note) {
 func Note(ctx context.Context, resource, revision string) {
 	if n, ok := ctx.Value(noteKey{}).(*note); ok {
 		n.resource, n.revision = resource, revision
+	}
+}
+
+// NoteDryRun says that the request of a context changes nothing.
+func NoteDryRun(ctx context.Context) {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		n.dryRun = true
 	}
 }

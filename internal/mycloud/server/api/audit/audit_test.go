@@ -116,3 +116,22 @@ func TestRotation(t *testing.T) {
 		t.Error("a file that cannot be created is accepted")
 	}
 }
+
+// TestRefusals: whoever has no permission to write cannot displace the entries of those who have.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	var file flaky
+	l := newLog(&file, slog.New(slog.DiscardHandler))
+	h := l.Wrap(http.NotFoundHandler(), func(*http.Request) bool { return true })
+	for range 200 {
+		path := "/v1/" + strings.Repeat("x", 5000)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody))
+	}
+	kept := strings.Count(file.String(), "\n")
+	if omitted := testutil.ToFloat64(l.omitted); kept > refusedBurst+5 || kept < refusedBurst || int(omitted) != 200-kept {
+		t.Errorf("%d entries, %v omitted", kept, omitted)
+	}
+	if perEntry := file.Len() / kept; perEntry > 1000 {
+		t.Errorf("%d bytes for an entry", perEntry)
+	}
+}

@@ -11,9 +11,10 @@ import (
 )
 
 // pathMax limits what an entry has of a path.
-const pathMax = 1024
+const pathMax = 256
 
-// Wrap keeps an entry of each request that writes. The caller is known by then.
+// Wrap keeps an entry of each request that writes. The caller is known by then. Of those that the caller may not send, it
+// keeps a few: they must not displace the others.
 func (l *Log) Wrap(next http.Handler, writes func(*http.Request) bool) http.Handler {
 	if l == nil {
 		return next
@@ -24,9 +25,17 @@ func (l *Log) Wrap(next http.Handler, writes func(*http.Request) bool) http.Hand
 			return
 		}
 		ctx, n := withNote(r.Context())
+		ctx, permitted := access.Watch(ctx)
 		seen := &recorder{ResponseWriter: w}
 		// Also if the handler panics.
-		defer func() { l.Append(ctx, entryOf(r, seen, n)) }()
+		defer func() {
+			e := entryOf(r, seen, n)
+			if *permitted || l.refusals.allow(e.Actor) {
+				l.Append(ctx, e)
+			} else {
+				l.omitted.Inc()
+			}
+		}()
 		next.ServeHTTP(seen, r.WithContext(ctx))
 	})
 }
@@ -40,7 +49,7 @@ func entryOf(r *http.Request, seen *recorder, n *note) *Entry {
 	e := &Entry{
 		Time: time.Now().UTC(), Actor: Actor{Kind: string(who.Kind), Name: who.Name, Role: string(who.Role)}, From: from,
 		RequestID: r.Header.Get(cloudv1.HeaderRequestID), Method: r.Method, Path: r.URL.Path[:min(len(r.URL.Path), pathMax)],
-		DryRun: r.URL.Query().Get("dry_run") == "true", Resource: n.resource, Revision: n.revision, Status: seen.status,
+		DryRun: n.dryRun, Resource: n.resource, Revision: n.revision, Status: seen.status,
 	}
 	if e.Status == 0 {
 		// It panicked before it responded.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 )
 
@@ -84,10 +85,22 @@ func (l *limiter) allow(name string, h http.Header) time.Duration {
 	return wait
 }
 
+// giveBack takes back that a request of a class was counted.
+func (l *limiter) giveBack(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.classes {
+		if c := &l.classes[i]; c.name == name && c.used > 0 {
+			c.used--
+		}
+	}
+}
+
 // seconds rounds up, so that a client that waits for the result is not too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// limit rejects requests beyond the rate limits.
+// limit rejects requests beyond the rate limits. Writes that their senders have no permission for do not count: those who may
+// write must not wait for those who may not.
 func limit(l *limiter, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := requestClass(r)
@@ -96,7 +109,11 @@ func limit(l *limiter, next http.Handler) http.Handler {
 			f.RetryAfter(time.Duration(seconds(wait))*time.Second).Write(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		ctx, permitted := access.Watch(r.Context())
+		next.ServeHTTP(w, r.WithContext(ctx))
+		if name == classWrite && !*permitted {
+			l.giveBack(name)
+		}
 	})
 }
 

@@ -102,6 +102,9 @@ func Write[I, T any](api huma.API, o Operation, method, path string, statuses []
 		op.Responses[strconv.Itoa(s)] = response(api, s, reflect.TypeFor[T]())
 	}
 	register(api, op, func(ctx context.Context, in *I) (*Answer[T], error) {
+		if p, ok := any(in).(interface{ Rehearses() bool }); ok && p.Rehearses() {
+			audit.NoteDryRun(ctx)
+		}
 		answer, err := handler(ctx, in)
 		if err != nil {
 			return nil, err

@@ -257,14 +257,15 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 		return nil, err
 	}
 	complete, news := a.known.Report(p.ID, applied, &p.Body.Heartbeat)
-	a.tell(ctx, p.ID, p.Body.Health != nil || p.Body.Counters != nil || p.Body.Announced != nil)
+	// The next heartbeat may go to a server that knows only what it was told.
+	told := a.tell(ctx, p.ID, p.Body.Health != nil || p.Body.Counters != nil || p.Body.Announced != nil)
 	if offline || news {
 		if err := a.noteEdge(a.read.Store, p.ID, true, news); err != nil {
 			return nil, err
 		}
 	}
 	return &operation.Plain[cloudv1.HeartbeatReply]{Body: cloudv1.HeartbeatReply{
-		Complete: complete, IntervalMS: a.known.Interval().Milliseconds(),
+		Complete: complete && told, IntervalMS: a.known.Interval().Milliseconds(),
 	}}, nil
 }
 

@@ -125,9 +125,8 @@ func (p *heartbeatParams) Resolve(huma.Context) []error {
 	}
 	if h.Announced != nil {
 		for i, address := range *h.Announced {
-			if _, err := netip.ParseAddr(address); err != nil {
-				check(false, fmt.Sprintf("/announced/%d", i), "must be an IP address")
-			}
+			parsed, err := netip.ParseAddr(address)
+			check(err == nil && parsed.Zone() == "", fmt.Sprintf("/announced/%d", i), "must be an IP address without a zone")
 		}
 	}
 	return failure.Fields(problems)

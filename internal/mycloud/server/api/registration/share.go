@@ -16,12 +16,13 @@ const (
 	detailsTopic = "details"
 )
 
-// tell tells other servers what an edge has reported.
-func (a *Edges) tell(ctx context.Context, id string, details bool) {
+// tell tells other servers what an edge has reported. It returns false if they do not know the details.
+func (a *Edges) tell(ctx context.Context, id string, details bool) bool {
 	e := a.known.Get(id)
 	if e == nil || !a.shared.Load() {
-		return
+		return true
 	}
+	told := true
 	messages := map[string]any{beatTopic: e.Beat()}
 	if _, missing := a.untold.LoadAndDelete(id); details || missing {
 		messages[detailsTopic] = e.Details()
@@ -37,8 +38,10 @@ func (a *Edges) tell(ctx context.Context, id string, details bool) {
 		a.logger.WarnContext(ctx, "Could not tell other servers of an edge", "edge", id, "error", err)
 		if topic == detailsTopic {
 			a.untold.Store(id, true)
+			told = false
 		}
 	}
+	return told
 }
 
 // forget deletes what servers have told each other of an edge.

@@ -68,11 +68,14 @@ func Register(r *read.Reader, w *write.Writer, c clock.PassiveClock) {
 		describe.Means("All servers reject the token as soon as this responds."))
 }
 
-func (a *api) createToken(_ context.Context, p *createTokenParams) (*operation.Answer[cloudv1.NewToken], error) {
+func (a *api) createToken(ctx context.Context, p *createTokenParams) (*operation.Answer[cloudv1.NewToken], error) {
 	if expires := p.Body.ExpiresAt; expires != nil && !a.clock.Now().Before(*expires) {
 		return nil, failure.InvalidField("/expires_at", "must be in the future")
 	}
 	return write.Change(a.write, p.Params, func(tx *store.Tx) (*operation.Answer[cloudv1.NewToken], error) {
+		if err := access.Valid(ctx, tx); err != nil {
+			return nil, err
+		}
 		t := cloudv1.Token{Object: cloudv1.Object{Name: p.Body.Name, Tags: p.Body.Tags}, TokenFields: p.Body.TokenFields}
 		if err := p.CheckTags(store.Tokens.Name, &t.Object); err != nil {
 			return nil, err
@@ -99,8 +102,11 @@ func (a *api) createToken(_ context.Context, p *createTokenParams) (*operation.A
 	})
 }
 
-func (a *api) deleteToken(_ context.Context, p *write.ObjectParams) (*operation.Answer[cloudv1.Token], error) {
+func (a *api) deleteToken(ctx context.Context, p *write.ObjectParams) (*operation.Answer[cloudv1.Token], error) {
 	return write.Change(a.write, p.Params, func(tx *store.Tx) (*operation.Answer[cloudv1.Token], error) {
+		if err := access.Valid(ctx, tx); err != nil {
+			return nil, err
+		}
 		t, err := write.Checked(tx, store.Tokens, *p)
 		if err != nil {
 			return nil, err

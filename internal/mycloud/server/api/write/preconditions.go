@@ -18,6 +18,9 @@ type Params struct {
 	DryRun  bool   `query:"dry_run" doc:"Returns the response of the write, but changes nothing."`
 }
 
+// Rehearses reports whether the write changes nothing.
+func (p Params) Rehearses() bool { return p.DryRun }
+
 // PostParams holds the parameters of writes by POST.
 type PostParams struct {
 	Params
