@@ -132,7 +132,7 @@ func elsewhere(ctx context.Context, r *request, resp *response, err error) bool 
 		return false
 	case resp != nil && resp.status >= http.StatusMultipleChoices:
 		return resp.status == http.StatusBadGateway || resp.status == http.StatusServiceUnavailable ||
-			resp.status == http.StatusGatewayTimeout
+			resp.status == http.StatusGatewayTimeout || resp.refused()
 	}
 	// A caller that waits no longer says nothing of a server that was asked to hold its response.
 	return ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) && r.hold == 0
@@ -142,5 +142,11 @@ func elsewhere(ctx context.Context, r *request, resp *response, err error) bool 
 // that it is the same one.
 func (r *request) once() bool { return !r.writes() || r.header[cloudv1.HeaderIdempotencyKey] != "" }
 
-// repeatable reports whether a request may be sent to another server: it takes effect once, or had no connection at all.
-func (a *attempt) repeatable(r *request) bool { return r.once() || !a.connected.Load() }
+// repeatable reports whether a request may be sent to another server: it takes effect once, or had no connection at all, or
+// the server has refused it.
+func (a *attempt) repeatable(r *request, resp *response) bool {
+	return r.once() || !a.connected.Load() || resp.refused()
+}
+
+// refused reports whether the server does not know the token. Another one may: its files, or its state, are newer.
+func (r *response) refused() bool { return r != nil && r.status == http.StatusUnauthorized }

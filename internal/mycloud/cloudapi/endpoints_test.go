@@ -82,9 +82,10 @@ func noResponse(_ http.ResponseWriter, r *http.Request) {
 func TestReadsGoElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
-		"it ends the connection": abort,
-		"it has no state":        answer(503, asProblem, `{"status":503,"code":"unavailable"}`, "Retry-After", "1"),
-		"its proxy has no peer":  answer(502, asHTML, "<h1>Bad Gateway</h1>"),
+		"it ends the connection":     abort,
+		"it has no state":            answer(503, asProblem, `{"status":503,"code":"unavailable"}`, "Retry-After", "1"),
+		"its proxy has no peer":      answer(502, asHTML, "<h1>Bad Gateway</h1>"),
+		"it does not know the token": answer(401, asProblem, `{"status":401,"code":"unauthenticated"}`),
 		"it ends its response": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", asJSON)
 			w.Header().Set("Content-Length", "100")
@@ -128,7 +129,6 @@ func TestAnswersStay(t *testing.T) {
 		"not found":    answer(404, asProblem, `{"status":404,"code":"resource-not-found"}`),
 		"internal":     answer(500, asProblem, `{"status":500,"code":"internal"}`),
 		"rate limited": answer(429, asProblem, `{"status":429,"code":"rate-limited"}`),
-		"unauthorized": answer(401, asProblem, `{"status":401,"code":"unauthenticated"}`),
 		"HTML":         answer(200, asHTML, "<h1>Welcome</h1>"),
 	} {
 		s := newServers(t)
@@ -162,6 +162,15 @@ func TestWritesTakeEffectOnce(t *testing.T) {
 			t.Error(err)
 		}
 		s.expect(t, "second call", 1, 1)
+	})
+	t.Run("the token is unknown", func(t *testing.T) {
+		t.Parallel()
+		s := newServers(t)
+		s.first.behave(answer(401, asProblem, `{"status":401,"code":"unauthenticated"}`))
+		if err := create(t, s, cloudapi.WriteOptions{}); err != nil {
+			t.Error(err)
+		}
+		s.expect(t, "call", 1, 1)
 	})
 	t.Run("with an idempotency key", func(t *testing.T) {
 		t.Parallel()

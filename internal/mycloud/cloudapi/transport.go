@@ -164,7 +164,7 @@ func (c *Client) exchange(
 			return resp, err
 		}
 		c.endpoints.leave(number)
-		if left == 1 || ctx.Err() != nil || !a.repeatable(r) {
+		if left == 1 || ctx.Err() != nil || !a.repeatable(r, resp) {
 			return resp, err
 		}
 	}
