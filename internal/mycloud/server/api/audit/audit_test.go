@@ -117,7 +117,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRefusals: whoever has no permission to write cannot displace the entries of those who have.
+// TestRefusals: users who have no permission to write cannot displace the entries of those who have.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	var file flaky

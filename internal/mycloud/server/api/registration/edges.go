@@ -257,7 +257,7 @@ func (a *Edges) heartbeat(ctx context.Context, p *heartbeatParams) (*operation.P
 		return nil, err
 	}
 	complete, news := a.known.Report(p.ID, applied, &p.Body.Heartbeat)
-	// The next heartbeat may go to a server that knows only what it was told.
+	// The next heartbeat may go to a server that knows only what others have reported.
 	told := a.tell(ctx, p.ID, p.Body.Health != nil || p.Body.Counters != nil || p.Body.Announced != nil)
 	if offline || news {
 		if err := a.noteEdge(a.read.Store, p.ID, true, news); err != nil {
