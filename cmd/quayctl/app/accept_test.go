@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,7 +128,7 @@ func TestLintBaseline(t *testing.T) {
 	if code, out := lint("--write-baseline"); code != 2 || !strings.Contains(out, "known.json: not written") {
 		t.Errorf("an unreadable file: exit code %d, %s", code, out)
 	}
-	if after, err := os.ReadFile("known.json"); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile("known.json"); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the baseline has changed: %v\n%s", err, after)
 	}
 	if code, _, stderr := run(t, "lint", "deploy", "--write-baseline"); code != 2 || !strings.Contains(stderr, "requires --baseline") {
