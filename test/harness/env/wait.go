@@ -5,31 +5,18 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
+	"quaymaster.dev/test/harness/port"
 	"quaymaster.dev/test/harness/process"
 )
 
 // pollInterval is the interval between checks of a condition.
 const pollInterval = 50 * time.Millisecond
 
-// FreePort returns a TCP port of the loopback interface that is currently unused. It is none of those from which the system
-// chooses for outgoing connections: one of them could take it before it is used.
-func FreePort() (int, error) {
-	var failed error
-	for range 100 {
-		port := 10_000 + rand.IntN(20_000) //nolint:gosec // not a secret
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-		if err == nil {
-			return port, listener.Close()
-		}
-		failed = err
-	}
-	return 0, fmt.Errorf("choose a free port: %w", failed)
-}
+// FreePort returns a TCP port of the loopback interface that is currently unused.
+func FreePort() (int, error) { return port.Free() }
 
 // Poll calls check until it returns nil. If the context ends first, the error contains what and the last error of
 // check; if one of the processes in needs ends first, the error quotes its log.

@@ -19,6 +19,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/test/harness/port"
 )
 
 // certificates has key pairs by id: the chain and the key.
@@ -109,12 +110,11 @@ func master(t testing.TB, e *Engine) int {
 // freePort returns a port that no program listens on.
 func freePort(t testing.TB) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
+	return uint16(free) //nolint:gosec // G115: a port
 }
 
 // member starts a server that answers HTTP requests with its key.
