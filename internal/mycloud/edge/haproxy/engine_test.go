@@ -114,7 +114,7 @@ func freePort(t testing.TB) uint16 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return uint16(free) //nolint:gosec // G115: a port
+	return uint16(free)
 }
 
 // member starts a server that answers HTTP requests with its key.
