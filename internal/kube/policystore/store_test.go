@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,7 @@ type api struct {
 	mu       sync.Mutex
 	absent   bool
 	failure  error
-	lists    int
+	lists    atomic.Int64
 	policies map[string]*fcache.FakeControllerSource
 }
 
@@ -54,9 +55,7 @@ func newAPI() *api {
 func (*api) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (a *api) List(_ context.Context, kind string, options metav1.ListOptions) (runtime.Object, error) {
-	a.mu.Lock()
-	a.lists++
-	a.mu.Unlock()
+	a.lists.Add(1)
 	if err := a.missing(); err != nil {
 		return nil, err
 	}
@@ -303,8 +302,8 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if got := f.countLogs("Policy CRDs are not installed"); got != 1 {
 			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
-		if a.lists < 2*80 || a.lists > 2*120 {
-			t.Errorf("%d lists of two kinds in ten minutes, want about every six seconds", a.lists)
+		if n := a.lists.Load(); n < 2*80 || n > 2*120 {
+			t.Errorf("%d lists of two kinds in ten minutes, want about every six seconds", n)
 		}
 
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
@@ -313,18 +312,18 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
 		}
-		lists := a.lists
+		lists := a.lists.Load()
 		time.Sleep(time.Hour)
-		if a.lists != lists {
-			t.Errorf("%d lists while the CRDs are watched", a.lists-lists)
+		if a.lists.Load() != lists {
+			t.Errorf("%d lists while the CRDs are watched", a.lists.Load()-lists)
 		}
 		f.newChanges()
 
 		// One answer that the resource is not found does not remove policies; retries take one to two seconds.
 		a.install(false)
 		time.Sleep(1999 * time.Millisecond)
-		if got := f.applicable(t, "shop"); len(got) != 1 || a.lists == lists {
-			t.Errorf("not found once: %v after %d lists", got, a.lists-lists)
+		if got := f.applicable(t, "shop"); len(got) != 1 || a.lists.Load() == lists {
+			t.Errorf("not found once: %v after %d lists", got, a.lists.Load()-lists)
 		}
 		a.install(true)
 		time.Sleep(10 * time.Minute)
