@@ -8,6 +8,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
+	"quaymaster.dev/internal/mycloud/server/api/status"
 )
 
 // pathMax limits what an entry has of a path.
@@ -26,7 +27,7 @@ func (l *Log) Wrap(next http.Handler, writes func(*http.Request) bool) http.Hand
 		}
 		ctx, n := withNote(r.Context())
 		ctx, permitted := access.Watch(ctx)
-		seen := &recorder{ResponseWriter: w}
+		seen := &status.Recorder{ResponseWriter: w}
 		// Also if the handler panics.
 		defer func() {
 			e := entryOf(r, seen, n)
@@ -40,7 +41,7 @@ func (l *Log) Wrap(next http.Handler, writes func(*http.Request) bool) http.Hand
 	})
 }
 
-func entryOf(r *http.Request, seen *recorder, n *note) *Entry {
+func entryOf(r *http.Request, seen *status.Recorder, n *note) *Entry {
 	who := access.Of(r.Context())
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -49,7 +50,7 @@ func entryOf(r *http.Request, seen *recorder, n *note) *Entry {
 	e := &Entry{
 		Time: time.Now().UTC(), Actor: Actor{Kind: string(who.Kind), Name: who.Name, Role: string(who.Role)}, From: from,
 		RequestID: r.Header.Get(cloudv1.HeaderRequestID), Method: r.Method, Path: r.URL.Path[:min(len(r.URL.Path), pathMax)],
-		DryRun: n.dryRun, Resource: n.resource, Revision: n.revision, Status: seen.status,
+		DryRun: n.dryRun, Resource: n.resource, Revision: n.revision, Status: seen.Status,
 	}
 	if e.Status == 0 {
 		// It panicked before it responded.
@@ -60,28 +61,3 @@ func entryOf(r *http.Request, seen *recorder, n *note) *Entry {
 	}
 	return e
 }
-
-// recorder records the status of a response.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader records the status.
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Write records the status that it implies.
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	return r.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -17,6 +17,7 @@ import (
 	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/audit"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
+	"quaymaster.dev/internal/mycloud/server/api/status"
 	"quaymaster.dev/internal/mycloud/server/page"
 	"quaymaster.dev/internal/mycloud/server/store"
 )
@@ -76,37 +77,12 @@ func identify(next http.Handler) http.Handler {
 	})
 }
 
-// recorder records the status of a response.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader records the status.
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Write records the status that it implies.
-func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	return r.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
 func (o *Options) logRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		rec := &recorder{ResponseWriter: w}
+		rec := &status.Recorder{ResponseWriter: w}
 		next.ServeHTTP(rec, r)
-		o.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.status,
+		o.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.Status,
 			"duration", time.Since(start), "requestID", r.Header.Get(cloudv1.HeaderRequestID))
 	})
 }
@@ -129,7 +105,7 @@ func (o *Options) panicked(w http.ResponseWriter, r *http.Request, p any) {
 	}
 	o.Logger.ErrorContext(r.Context(), "Panicked", "method", r.Method, "path", r.URL.Path,
 		"requestID", r.Header.Get(cloudv1.HeaderRequestID), "panic", p, "stack", string(debug.Stack()))
-	if rec, ok := w.(*recorder); ok && rec.status != 0 {
+	if rec, ok := w.(*status.Recorder); ok && rec.Status != 0 {
 		// A truncated response must not look like a complete one.
 		panic(http.ErrAbortHandler)
 	}
