@@ -152,7 +152,7 @@ func (c *Controller) changed(providerID, hostname string) {
 	}
 }
 
-// lost reports whether the cloud has a record of the deletion of the machine, as far as the copy knows.
+// lost returns true if the cloud reports the machine as deleted. It reads the local copy of the inventory, which may be late.
 func (c *Controller) lost(node *corev1.Node) bool {
 	found, err := c.o.Machines.Machine(node)
 	return err == nil && found != nil && found.State == machine.Deleted

@@ -143,7 +143,7 @@ func (v *vendor) together(checks []check, exact bool) ([]admissionregistrationv1
 		validations = append(validations, admissionregistrationv1.Validation{
 			Expression: passes, Reason: new(metav1.StatusReasonInvalid),
 			Message: "metadata.annotations: must be valid annotations of " + v.document.Title,
-			MessageExpression: fmt.Sprintf("[%[1]s].map(m, size(m) > %[2]d ? m.substring(0, %[2]d) + ' (there are more)' : m)[0]",
+			MessageExpression: fmt.Sprintf("[%[1]s].map(m, size(m) > %[2]d ? m.substring(0, %[2]d) + ' (further problems are not shown)' : m)[0]",
 				list, maxProblems),
 		})
 	}

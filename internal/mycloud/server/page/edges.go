@@ -21,7 +21,7 @@ var followed = []string{cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup, cloudv1
 
 // lag is how far an edge is behind.
 type lag struct {
-	// Changes is the number of changes that the edge is known not to have applied, and More is true if there are more.
+	// Changes counts the changes that the edge has not applied yet. If More is true, it is only a lower bound.
 	Changes int
 	More    bool
 	// Since is when the oldest of those was made that still exists; zero if it does not.

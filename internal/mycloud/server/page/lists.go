@@ -154,7 +154,7 @@ type hit struct{ Kind, Name, ID, Detail, Address string }
 type results struct {
 	Query string
 	Hits  []hit
-	// More is true if there are more than are listed.
+	// More is true if Hits lacks some because there are too many.
 	More bool
 }
 
