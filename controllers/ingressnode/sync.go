@@ -47,68 +47,92 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		return 0, err
 	}
 	names := c.turns.order(slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests))), asked)
-	next, retry := c.drains.next(c.o.Clock.Now()), time.Duration(0)
-	var errs []error
-	// unsettled are the groups that Nodes may have yet to leave.
-	var unsettled []string
-	moved := false
+	p := pass{next: c.drains.next(c.o.Clock.Now())}
 	if err := c.readMachines(ctx, names, nodes); err != nil {
-		errs, unsettled = append(errs, err), slices.Clone(names)
+		p.errs, p.unsettled = append(p.errs, err), slices.Clone(names)
 	}
+	c.syncGroups(ctx, &p, names, requests, func(name string) situation {
+		return situation{nodes: nodes, deleted: deleted, namespace: only(asked[name])}
+	})
+	c.countHeld()
+	if checkDrift && c.o.Services != nil {
+		p.errs = append(p.errs, c.collect(ctx, asked))
+	}
+	c.marks.settled(p.unsettled)
+	c.deletions.settled(deleted, p.unsettled)
+	if len(p.errs) > 0 {
+		return p.retry, errors.Join(p.errs...)
+	}
+	return p.next, nil
+}
+
+// pass is what one sync has found.
+type pass struct {
+	// next is when to sync again if nothing changes before, retry the same if there are errors; 0 means that it is not known.
+	next, retry time.Duration
+	errs        []error
+	// unsettled are the groups that Nodes may have yet to leave.
+	unsettled []string
+}
+
+// syncGroups syncs groups in turn, up to the first that it has changed.
+func (c *Controller) syncGroups(
+	ctx context.Context, p *pass, names []string, requests map[string]*request, in func(name string) situation,
+) {
 	postponed := sets.Set[string]{}
 	for i, name := range names {
-		namespace := only(asked[name])
-		if postponed.Has(namespace) {
-			unsettled = append(unsettled, name)
+		s := in(name)
+		if postponed.Has(s.namespace) {
+			p.unsettled = append(p.unsettled, name)
 			continue
 		}
-		before := c.cloud[name].Revision
-		again, err := c.syncGroup(ctx, name, situation{nodes: nodes, deleted: deleted, namespace: namespace})
+		before := c.cloud[name]
+		again, err := c.syncGroup(ctx, name, s)
+		p.next = sooner(p.next, again)
 		if err != nil && !errors.Is(err, ErrTooManyGroups) {
-			errs, unsettled = append(errs, err), append(unsettled, name)
+			p.errs, p.unsettled = append(p.errs, err), append(p.unsettled, name)
 			c.turns.took(name)
-			if after := c.o.RetryAfter(err); after > 0 {
-				retry = sooner(retry, after)
-				if namespace != "" {
-					postponed.Insert(namespace)
-				}
+			after := c.o.RetryAfter(err)
+			p.retry = sooner(p.retry, after)
+			if after > 0 && s.namespace != "" {
+				postponed.Insert(s.namespace)
 			}
 		}
 		if r := requests[name]; r != nil {
 			c.settle(name, r, c.cloud[name].ID, err)
 		}
-		if id := c.cloud[name].ID; err == nil && id != c.ids[name] {
-			moved = moved || c.ids[name] != ""
-			c.ids[name] = id
+		if err == nil {
+			c.noteID(name)
 		}
-		next = sooner(next, again)
-		if c.cloud[name].Revision != before {
-			c.turns.took(name)
-			if rest := names[i+1:]; len(rest) > 0 {
-				unsettled, next, retry = append(unsettled, rest...), immediately, immediately
-			}
-			break
+		if c.cloud[name].Revision == before.Revision {
+			continue
 		}
+		c.turns.took(name)
+		if rest := names[i+1:]; len(rest) > 0 {
+			p.unsettled, p.next, p.retry = append(p.unsettled, rest...), immediately, immediately
+		}
+		return
 	}
-	if moved {
-		for _, f := range c.onMoved {
-			f()
-		}
+}
+
+// noteID notes the ID of a group in the cloud and calls back if it has got another one.
+func (c *Controller) noteID(name string) {
+	former, id := c.ids[name], c.cloud[name].ID
+	c.ids[name] = id
+	if former == "" || former == id {
+		return
 	}
+	for _, f := range c.onMoved {
+		f()
+	}
+}
+
+func (c *Controller) countHeld() {
 	total := 0
 	for _, n := range c.held {
 		total += n
 	}
 	c.heldMembers.Set(float64(total))
-	if checkDrift && c.o.Services != nil {
-		errs = append(errs, c.collect(ctx, asked))
-	}
-	c.marks.settled(unsettled)
-	c.deletions.settled(deleted, unsettled)
-	if len(errs) > 0 {
-		return retry, errors.Join(errs...)
-	}
-	return next, nil
 }
 
 // only returns the only element of a set, or "".
