@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -108,14 +107,14 @@ func (m *Manager) lead(
 	if !settings.LeaderElect {
 		return run(ctx)
 	}
-	hostname, err := os.Hostname()
+	process, err := leadership.Process()
 	if err != nil {
 		return fmt.Errorf("identify this process in the lease: %w", err)
 	}
 	lease, err := resourcelock.NewFromKubeconfig(settings.ResourceLock, settings.ResourceNamespace, settings.ResourceName,
-		// Two processes on the same host must differ.
+		// Two processes on the same machine must differ.
 		resourcelock.ResourceLockConfig{
-			Identity: hostname + "_" + string(uuid.NewUUID()), EventRecorder: completed.EventRecorder,
+			Identity: process + "_" + string(uuid.NewUUID()), EventRecorder: completed.EventRecorder,
 		},
 		completed.Kubeconfig, settings.RenewDeadline.Duration)
 	if err != nil {

@@ -107,15 +107,20 @@ seccompProfile:
 
 {{/* The environment of a container, or empty. */}}
 {{- define "quaymaster.env" -}}
-{{- if or .Values.apiServer.host .Values.env -}}
+{{- with include "quaymaster.variables" . -}}
 env:
-  {{- with .Values.apiServer.host }}
-  - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
-  - {name: KUBERNETES_SERVICE_PORT, value: {{ $.Values.apiServer.port | quote }}}
-  {{- end }}
-  {{- with .Values.env }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{/* The variables of that environment. */}}
+{{- define "quaymaster.variables" -}}
+{{- with .Values.apiServer.host -}}
+- {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
+- {name: KUBERNETES_SERVICE_PORT, value: {{ $.Values.apiServer.port | quote }}}
+{{ end }}
+{{- with .Values.env }}
+{{- toYaml . }}
 {{- end -}}
 {{- end -}}
 

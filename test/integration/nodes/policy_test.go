@@ -1,4 +1,5 @@
-// Package nodes tests on a real API server what a kubelet may write to Nodes under the chart's admission policy.
+// Package nodes tests on a real API server what kubelets may write to Nodes, and users to the status of Services, under the
+// admission policies of the chart.
 package nodes
 
 import (

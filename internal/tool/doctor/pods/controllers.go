@@ -16,8 +16,7 @@ import (
 )
 
 const remedyForeign = "find out what it is, such as another cloud-controller-manager or a second release, and stop it, or give " +
-	"one of them another lease (cloudController.leaderElection); if it is the hostname of a machine whose Node has a different " +
-	"name (--hostname-override), nothing is wrong"
+	"one of them a different lease (cloudController.leaderElection)"
 
 // Leader checks that a replica of the controllers leads and that the others run; if not, why their pods do not. It
 // records the epoch of the leader.
@@ -43,7 +42,7 @@ func (c Checks) Leader(ctx context.Context) doctor.Result {
 		leader, foreign := c.leader(ctx, role, state.Holder)
 		found := fmt.Sprintf("%s is the leader and holds lease %s/%s", leader, namespace, name)
 		if foreign {
-			found = fmt.Sprintf("%s holds lease %s/%s and is not a pod of this release, or the Node of one", leader, namespace, name)
+			found = fmt.Sprintf("%s holds lease %s/%s and is not a pod of this release", leader, namespace, name)
 		}
 		r := c.Running(ctx, role, found)
 		if foreign && r.Level == doctor.OK {
@@ -75,8 +74,8 @@ func (c Checks) Leader(ctx context.Context) doctor.Result {
 	return r
 }
 
-// leader describes the holder of a lease. foreign is true if it is not a pod of the role. An identity is the hostname,
-// which is that of the machine for pods on the host network, and a random part.
+// leader describes the holder of a lease. foreign is true if it is not a pod of the role. An identity is the name of the
+// pod and a random part.
 func (c Checks) leader(ctx context.Context, role *release.Role, holder string) (text string, foreign bool) {
 	if role.Template == nil {
 		return holder, false
@@ -85,15 +84,9 @@ func (c Checks) leader(ctx context.Context, role *release.Role, holder string) (
 	if err != nil || len(pods.Items) == 0 {
 		return holder, false
 	}
-	host := holder
-	if i := strings.LastIndexByte(holder, '_'); i >= 0 {
-		host = holder[:i]
-	}
 	for _, pod := range pods.Items {
-		node := pod.Spec.NodeName
-		if pod.Name == host ||
-			pod.Spec.HostNetwork && (node == host || strings.HasPrefix(node, host+".") || strings.HasPrefix(host, node+".")) {
-			return fmt.Sprintf("pod %s on Node %s", pod.Name, node), false
+		if strings.HasPrefix(holder, pod.Name+"_") {
+			return fmt.Sprintf("pod %s on Node %s", pod.Name, pod.Spec.NodeName), false
 		}
 	}
 	return holder, true

@@ -239,12 +239,12 @@ func TestLeader(t *testing.T) {
 			},
 		}
 	}
-	pod := func(name, node string, hostNetwork bool) *corev1.Pod {
+	pod := func(name, node string) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: name, Labels: map[string]string{
 				release.LabelName: "quaymaster", release.LabelInstance: "quay", release.LabelComponent: release.ControllersComponent,
 			}},
-			Spec: corev1.PodSpec{NodeName: node, HostNetwork: hostNetwork},
+			Spec: corev1.PodSpec{NodeName: node},
 		}
 	}
 	const leads = "a_1 is the leader and holds lease kube-system/cloud-controller-manager"
@@ -260,9 +260,8 @@ func TestLeader(t *testing.T) {
 		"one is not ready":  {[]runtime.Object{lease(0)}, nil, 1, doctor.Warn, leads + "; 1 of 2 pods ready"},
 		"no leader":         {nil, nil, 0, doctor.Fail, "no controllers hold lease kube-system/cloud-controller-manager, " + nothing + "; 0 of 2 pods ready"},
 		"leader is gone":    {[]runtime.Object{lease(time.Minute)}, nil, 2, doctor.Fail, "a_1 holds lease kube-system/cloud-controller-manager but last renewed it 1m0s ago, " + nothing + "; 2 of 2 pods ready"},
-		"named":             {[]runtime.Object{lease(0), pod("b", "n", false), pod("a", "m", false)}, nil, 2, doctor.OK, "pod a on Node m" + strings.TrimPrefix(leads, "a_1") + "; 2 of 2 pods ready"},
-		"on the host":       {[]runtime.Object{lease(0), pod("b", "n", true), pod("c", "a.example.com", true)}, nil, 2, doctor.OK, "pod c on Node a.example.com" + strings.TrimPrefix(leads, "a_1") + "; 2 of 2 pods ready"},
-		"foreign":           {[]runtime.Object{lease(0), pod("b", "n", true), pod("c", "a", false)}, nil, 2, doctor.Warn, "a_1 holds lease kube-system/cloud-controller-manager and is not a pod of this release, or the Node of one; 2 of 2 pods ready"},
+		"named":             {[]runtime.Object{lease(0), pod("b", "n"), pod("a", "m")}, nil, 2, doctor.OK, "pod a on Node m" + strings.TrimPrefix(leads, "a_1") + "; 2 of 2 pods ready"},
+		"foreign":           {[]runtime.Object{lease(0), pod("b", "n"), pod("c", "a")}, nil, 2, doctor.Warn, "a_1 holds lease kube-system/cloud-controller-manager and is not a pod of this release; 2 of 2 pods ready"},
 		"without election":  {nil, []string{"--leader-elect=false"}, 2, doctor.OK, "the controllers run without leader election; 2 of 2 pods ready"},
 		"not without a pod": {nil, []string{"--leader-elect=false"}, 0, doctor.Fail, "the controllers run without leader election; 0 of 2 pods ready"},
 	} {
