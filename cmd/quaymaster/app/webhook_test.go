@@ -260,10 +260,3 @@ func TestVersionAndHelp(t *testing.T) {
 		})
 	}
 }
-
-func TestUsageOfProbe(t *testing.T) {
-	const want = "set --namespace, --lease or both"
-	if code, stdout, stderr := run(t, "probe"); code != 2 || stdout != "" || !strings.Contains(stderr, want) {
-		t.Errorf("exit code %d, stdout %q, stderr %s", code, stdout, stderr)
-	}
-}
