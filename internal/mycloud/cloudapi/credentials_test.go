@@ -16,6 +16,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 )
 
@@ -46,7 +47,7 @@ func startTLS(t *testing.T) *tlsCloud {
 func TestTLSFilesAreReadAgain(t *testing.T) {
 	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	dir := t.TempDir()
-	files := cloudapi.TLSFiles{
+	files := tlsfiles.Files{
 		CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"),
 	}
 	save := func(path string, data []byte) {
