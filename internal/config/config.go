@@ -19,8 +19,8 @@ import (
 // Defaults of optional fields.
 const (
 	DefaultLoadBalancerClass = "mycloud.io/dlb"
-	DefaultFallback          = FallbackAll
-	DefaultQuotaPercent      = 50
+	defaultFallback          = FallbackAll
+	defaultQuotaPercent      = 50
 	// DefaultMaxRemovedPercentPerMinute lets a large group lose at most a tenth of its members per minute.
 	DefaultMaxRemovedPercentPerMinute = 10
 	DefaultMaxGroups                  = 50
@@ -108,11 +108,11 @@ func Parse(data []byte) (Config, error) {
 		LoadBalancerClass: DefaultLoadBalancerClass,
 		DefaultClass:      true,
 		IngressNodes: IngressNodes{
-			Fallback:                   DefaultFallback,
+			Fallback:                   defaultFallback,
 			MaxRemovedPercentPerMinute: DefaultMaxRemovedPercentPerMinute,
 			MaxGroups:                  DefaultMaxGroups,
 		},
-		QuotaPercent:             DefaultQuotaPercent,
+		QuotaPercent:             defaultQuotaPercent,
 		KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 	}
 	errs, err := strictyaml.Decode(data, &cfg)
