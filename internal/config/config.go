@@ -3,15 +3,13 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/strictyaml"
 )
@@ -143,24 +141,5 @@ func (f TokenFile) Read() (string, error) {
 	if f == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(string(f))
-	if err != nil {
-		return "", fmt.Errorf("read token file: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if err := checkToken(token); err != nil {
-		return "", fmt.Errorf("token file %s: %w", f, err)
-	}
-	return token, nil
-}
-
-func checkToken(token string) error {
-	if token == "" {
-		return errors.New("is empty; write the bearer token for the cloud to it")
-	}
-	bad := func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }
-	if strings.ContainsFunc(token, bad) {
-		return errors.New("must contain only one token of printable ASCII characters without spaces")
-	}
-	return nil
+	return cloudapi.TokenFile(string(f))()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/clientca"
+	"quaymaster.dev/internal/reload"
 )
 
 // ClientsOptions configures Clients; all fields but Names are required.
@@ -28,13 +28,13 @@ type ClientsOptions struct {
 // Clients authenticates callers by their certificates.
 type Clients struct {
 	o           ClientsOptions
-	authorities *clientca.Authorities
+	authorities *reload.Files[*x509.CertPool]
 }
 
 // NewClients returns Clients with the current content of the file.
 func NewClients(o ClientsOptions) (*Clients, error) {
-	authorities, err := clientca.New(o.CAFile, func(err error) { o.Logger.Error(err, "Failed to reload the client CA") })
-	if err != nil {
+	authorities := reload.CAs(o.CAFile, func(err error) { o.Logger.Error(err, "Failed to reload the client CA") })
+	if _, err := authorities.Get(); err != nil {
 		return nil, err
 	}
 	return &Clients{o, authorities}, nil
@@ -57,13 +57,17 @@ func (c *Clients) verify(presented []*x509.Certificate) error {
 	if len(presented) == 0 {
 		return errors.New("client presented no certificate")
 	}
+	roots, err := c.authorities.Get()
+	if err != nil {
+		return err
+	}
 	intermediates := x509.NewCertPool()
 	for _, intermediate := range presented[1:] {
 		intermediates.AddCert(intermediate)
 	}
 	client := presented[0]
 	if _, err := client.Verify(x509.VerifyOptions{
-		Roots: c.authorities.Pool(), Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
+		Roots: roots, Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return fmt.Errorf("verify client certificate: %w", err)

@@ -4,13 +4,13 @@ import (
 	"crypto/tls"
 	"log/slog"
 
-	"quaymaster.dev/internal/clientca"
+	"quaymaster.dev/internal/reload"
 )
 
 // acceptClients makes servers with the configuration verify client certificates, if clients send any.
 func acceptClients(config *tls.Config, path string, logger *slog.Logger) error {
-	authorities, err := clientca.New(path, func(err error) { logger.Error("Failed to reload the client CA", "error", err) })
-	if err != nil {
+	authorities := reload.CAs(path, func(err error) { logger.Error("Failed to reload the client CA", "error", err) })
+	if _, err := authorities.Get(); err != nil {
 		return err
 	}
 	config.ClientAuth = tls.VerifyClientCertIfGiven
@@ -20,8 +20,12 @@ func acceptClients(config *tls.Config, path string, logger *slog.Logger) error {
 	config.NextProtos = []string{"h2", "http/1.1"}
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool, err := authorities.Get()
+		if err != nil {
+			return nil, err
+		}
 		current := base.Clone()
-		current.ClientCAs = authorities.Pool()
+		current.ClientCAs = pool
 		return current, nil
 	}
 	return nil

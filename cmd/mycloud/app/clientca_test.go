@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -98,11 +100,15 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("audit log: %v\n%s", err, log)
 	}
 	// Clients that only speak HTTP/1.1 are served, too.
-	config, err := reader.Config()
+	pair, err := tls.LoadX509KeyPair(reader.Cert, reader.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.NextProtos = []string{"http/1.1"}
+	roots := x509.NewCertPool()
+	roots.AddCert(root.Cert)
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: roots, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	}
 	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config}}).Get(s.endpoint + "/v1/meta")
 	if err != nil {
 		t.Fatal(err)

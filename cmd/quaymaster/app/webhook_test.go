@@ -206,7 +206,7 @@ func TestWebhookCannotStart(t *testing.T) {
 		},
 		"no client CA": {
 			append(inMemory, "--kubeconfig="+good, "--client-ca-file=/absent.crt"),
-			"--client-ca-file: read client CA: open /absent.crt: no such file or directory",
+			"--client-ca-file: open /absent.crt: no such file or directory",
 		},
 		"another default class than in the cloud config": {
 			append(inMemory, "--kubeconfig="+good, "--cloud-config="+cloud),

@@ -92,7 +92,7 @@ func New(o Options) (*Client, error) {
 	if o.Token == nil {
 		return nil, errors.New("token: must be set")
 	}
-	transport, err := newTransport(o.TLS, o.Clock, len(servers.all) > 1)
+	transport, err := newTransport(o.TLS, len(servers.all) > 1)
 	if err != nil {
 		return nil, err
 	}

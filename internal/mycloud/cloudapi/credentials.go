@@ -9,8 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"k8s.io/utils/clock"
+	"unicode"
 
 	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 )
@@ -26,7 +25,7 @@ const dialTimeout = 10 * time.Second
 // all packets. Otherwise a request for changes, which the cloud holds for long, would be waited for all the while.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-func newTransport(files tlsfiles.Files, clock clock.PassiveClock, others bool) (http.RoundTripper, error) {
+func newTransport(files tlsfiles.Files, others bool) (http.RoundTripper, error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
@@ -38,7 +37,7 @@ func newTransport(files tlsfiles.Files, clock clock.PassiveClock, others bool) (
 		timeout = othersDialTimeout
 	}
 	base.DialContext = (&net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive}).DialContext
-	return tlsfiles.NewTransport(base, files, clock), nil
+	return tlsfiles.NewTransport(base, files), nil
 }
 
 // ErrInsecure is the error of an endpoint to which a token must not be sent.
@@ -61,19 +60,31 @@ func loopback(host string) bool {
 // the cloud rejects the former ones.
 const credentialsAge = 10 * time.Second
 
-// TokenFile returns a token source that reads the file on every call.
+// TokenFile returns a token source that reads the file on every call, without surrounding white space. Errors contain the
+// path and never the token.
 func TokenFile(path string) func() (string, error) {
 	return func() (string, error) {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return "", fmt.Errorf("read token: %w", err)
+			return "", fmt.Errorf("read token file: %w", err)
 		}
-		t := strings.TrimSpace(string(b))
-		if t == "" {
-			return "", fmt.Errorf("read token: %s is empty", path)
+		token := strings.TrimSpace(string(b))
+		if err := checkToken(token); err != nil {
+			return "", fmt.Errorf("token file %s: %w", path, err)
 		}
-		return t, nil
+		return token, nil
 	}
+}
+
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("is empty; write the bearer token for the cloud to it")
+	}
+	bad := func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }
+	if strings.ContainsFunc(token, bad) {
+		return errors.New("must contain only one token of printable ASCII characters without spaces")
+	}
+	return nil
 }
 
 // StaticToken returns a token source that always returns the same token.

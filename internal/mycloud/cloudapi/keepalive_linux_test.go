@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 )
 
@@ -18,7 +16,7 @@ import (
 func TestSilentConnectionsEnd(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	transport, err := newTransport(tlsfiles.Files{}, clock.RealClock{}, false)
+	transport, err := newTransport(tlsfiles.Files{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ var rules = map[string]rule{
 	},
 	"the cloud's client knows the API alone": {
 		folders: []string{"internal/mycloud/cloudapi"},
-		only:    []string{"api/mycloud", "internal/mycloud/cloudapi", "github.com/dunglas/httpsfv", "golang.org/x/time/rate", "k8s.io/utils/clock"},
+		only:    []string{"api/mycloud", "internal/mycloud/cloudapi", "internal/reload", "github.com/dunglas/httpsfv", "golang.org/x/time/rate", "k8s.io/utils/clock"},
 	},
 	"the pace of requests is decided without a network": {
 		folders: []string{"internal/mycloud/cloudapi/pace"},
