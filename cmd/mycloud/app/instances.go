@@ -53,13 +53,8 @@ func newCreateInstanceCommand() *cobra.Command {
 				if err != nil {
 					return command.Usagef("--address %s: must be an IP address", a)
 				}
-				family := cloudv1.FamilyIPv6
-				if ip.Is4() {
-					family = cloudv1.FamilyIPv4
-				}
-				spec.Addresses = append(
-					spec.Addresses, cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: family, Address: a},
-				)
+				spec.Addresses = append(spec.Addresses,
+					cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: cloudv1.FamilyOf(ip), Address: a})
 			}
 			return o.call(func(c *cloudapi.Client) error {
 				printed, err := instanceState(c.CreateInstance(cmd.Context(), spec, cloudapi.WriteOptions{}))
