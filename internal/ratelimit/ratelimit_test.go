@@ -21,7 +21,7 @@ func TestByKey(t *testing.T) {
 	}{
 		{"a", 0, true}, {"a", 0, true}, {"a", 0, false}, {"b", 0, true},
 		{"a", every, true}, {"a", every, false},
-		// a is the key that was used longest ago when a fourth one comes, and begins anew.
+		// a is the key that was used longest ago when a fourth one comes, and is forgotten.
 		{"b", every, true}, {"c", every, true}, {"d", every, true}, {"a", every, true},
 	} {
 		if got := take(step.key, step.at); got != step.want {

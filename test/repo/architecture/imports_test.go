@@ -178,7 +178,7 @@ var rules = map[string]rule{
 			"internal/mycloud/edge", "k8s.io/apiserver", "k8s.io/cloud-provider/app", "google.golang.org/grpc", "github.com/google/cel-go",
 		},
 	},
-	"cached reads of the cloud serve whoever labels volumes": {
+	"cached reads of the cloud know neither admission nor controllers": {
 		folders: []string{"internal/lookup", "internal/cloudmetrics"},
 		never:   []string{"provider", "webhook", "controllers"},
 	},

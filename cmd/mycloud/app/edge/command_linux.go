@@ -53,7 +53,7 @@ type options struct {
 	withdrawAfter                                                           time.Duration
 }
 
-// Cloud is how an edge reaches its cloud, as flags say.
+// Cloud connects an edge to its cloud, by the flags of clients.
 type Cloud struct {
 	// AddFlags adds the flags, which take precedence over the environment variable TokenVariable.
 	AddFlags      func(*pflag.FlagSet)
