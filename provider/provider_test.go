@@ -86,37 +86,23 @@ func matches(err error, text string) bool {
 func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 	c := cloud.Start(t, 0)
 	v2 := instancesOf(t, c)
-	answer := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Content-Type", contentType)
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-			return true
-		}
-	}
-	problem := func(status int, code string) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool {
-			cloud.Problem(w, status, code)
-			return true
-		}
-	}
 	for name, sick := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"404 of the API":           problem(404, cloudv1.CodeResourceNotFound),
-		"410 of the API":           problem(410, cloudv1.CodeResourceGone),
-		"401":                      problem(401, cloudv1.CodeUnauthenticated),
-		"403":                      problem(403, cloudv1.CodeForbidden),
-		"408":                      answer(408, "text/plain", ""),
-		"409":                      problem(409, cloudv1.CodeConflict),
-		"429":                      problem(429, cloudv1.CodeRateLimited),
-		"500":                      problem(500, cloudv1.CodeInternal),
-		"503 in HTML":              answer(503, "text/html", "<html>"),
-		"404 in HTML":              answer(404, "text/html", "<html>"),
-		"200 in HTML":              answer(200, "text/html", "<html>"),
-		"200, empty":               answer(200, "application/json", ""),
-		"200, an empty object":     answer(200, "application/json", "{}"),
-		"200, cut short":           answer(200, "application/json", `{"id":"i-node-1","sta`),
-		"200, another's tombstone": answer(200, "application/json", `{"id":"i-node-2","state":"deleted"}`),
-		"redirect":                 answer(302, "text/html", ""),
+		"404 of the API":           cloud.Refuse(404, cloudv1.CodeResourceNotFound),
+		"410 of the API":           cloud.Refuse(410, cloudv1.CodeResourceGone),
+		"401":                      cloud.Refuse(401, cloudv1.CodeUnauthenticated),
+		"403":                      cloud.Refuse(403, cloudv1.CodeForbidden),
+		"408":                      cloud.Answer(408, "text/plain", ""),
+		"409":                      cloud.Refuse(409, cloudv1.CodeConflict),
+		"429":                      cloud.Refuse(429, cloudv1.CodeRateLimited),
+		"500":                      cloud.Refuse(500, cloudv1.CodeInternal),
+		"503 in HTML":              cloud.Answer(503, "text/html", "<html>"),
+		"404 in HTML":              cloud.Answer(404, "text/html", "<html>"),
+		"200 in HTML":              cloud.Answer(200, "text/html", "<html>"),
+		"200, empty":               cloud.Answer(200, "application/json", ""),
+		"200, an empty object":     cloud.Answer(200, "application/json", "{}"),
+		"200, cut short":           cloud.Answer(200, "application/json", `{"id":"i-node-1","sta`),
+		"200, another's tombstone": cloud.Answer(200, "application/json", `{"id":"i-node-2","state":"deleted"}`),
+		"redirect":                 cloud.Answer(302, "text/html", ""),
 		"connection reset": func(http.ResponseWriter, *http.Request) bool {
 			panic(http.ErrAbortHandler)
 		},

@@ -168,43 +168,29 @@ func TestARebuiltMachineKeepsItsNewNode(t *testing.T) {
 
 // Whatever the answers of a faulty cloud or a proxy, or to a wrong token, no Node goes.
 func TestAFaultyCloudCostsNoNode(t *testing.T) {
-	answer := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Content-Type", contentType)
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-			return true
-		}
-	}
-	problem := func(status int, code string) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool {
-			cloud.Problem(w, status, code)
-			return true
-		}
-	}
 	list := func(body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
-			return r.URL.Path == "/v1/instances" && answer(200, "application/json", body)(w, r)
+			return r.URL.Path == "/v1/instances" && cloud.Answer(200, "application/json", body)(w, r)
 		}
 	}
 	faults := map[string]func(http.ResponseWriter, *http.Request) bool{
-		"404 in HTML":     answer(404, "text/html", "<html>"),
-		"404 of a proxy":  answer(404, "application/json", `{"status":404}`),
-		"200 in HTML":     answer(200, "text/html", "<html>"),
-		"200, empty":      answer(200, "application/json", ""),
-		"200, {}":         answer(200, "application/json", "{}"),
-		"200, cut short":  answer(200, "application/json", `{"id":"i-node-1","sta`),
-		"redirect":        answer(302, "text/html", ""),
+		"404 in HTML":     cloud.Answer(404, "text/html", "<html>"),
+		"404 of a proxy":  cloud.Answer(404, "application/json", `{"status":404}`),
+		"200 in HTML":     cloud.Answer(200, "text/html", "<html>"),
+		"200, empty":      cloud.Answer(200, "application/json", ""),
+		"200, {}":         cloud.Answer(200, "application/json", "{}"),
+		"200, cut short":  cloud.Answer(200, "application/json", `{"id":"i-node-1","sta`),
+		"redirect":        cloud.Answer(302, "text/html", ""),
 		"reset":           func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 		"timeout":         func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },
 		"empty list":      list(`{"items":[],"revision":"1000000"}`),
 		"list of nothing": list(`{"items":[],"revision":"1"}`),
 		"degraded, and it forgets everything": func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == "/v1/meta" {
-				return answer(200, "application/json", `{"api_version":"1.0.0","status":"degraded","capabilities":[],"revision":"1","limits":{},"server_time":"2000-01-01T00:00:00Z"}`)(w, r)
+				return cloud.Answer(200, "application/json", `{"api_version":"1.0.0","status":"degraded","capabilities":[],"revision":"1","limits":{},"server_time":"2000-01-01T00:00:00Z"}`)(w, r)
 			}
 			if strings.HasPrefix(r.URL.Path, "/v1/instances/") {
-				return problem(404, cloudv1.CodeResourceNotFound)(w, r)
+				return cloud.Refuse(404, cloudv1.CodeResourceNotFound)(w, r)
 			}
 			return list(`{"items":[],"revision":"1000000"}`)(w, r)
 		},
@@ -213,7 +199,7 @@ func TestAFaultyCloudCostsNoNode(t *testing.T) {
 		401: cloudv1.CodeUnauthenticated, 403: cloudv1.CodeForbidden, 408: cloudv1.CodeUnavailable, 409: cloudv1.CodeConflict, 412: cloudv1.CodeStaleRevision,
 		425: cloudv1.CodeUnavailable, 429: cloudv1.CodeRateLimited, 500: cloudv1.CodeInternal, 503: cloudv1.CodeUnavailable,
 	} {
-		faults[http.StatusText(status)] = problem(status, code)
+		faults[http.StatusText(status)] = cloud.Refuse(status, code)
 	}
 	for title, fault := range faults {
 		t.Run(title, func(t *testing.T) {

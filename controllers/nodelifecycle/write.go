@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ConditionMachineGone is the type of the condition that a Node gets before it is deleted.
-const ConditionMachineGone = "quaymaster.dev/MachineGone"
+// conditionMachineGone is the type of the condition that a Node gets before it is deleted.
+const conditionMachineGone = "quaymaster.dev/MachineGone"
 
 // The reasons of Events, which are those of the controller that this one replaces.
 const (
@@ -90,14 +90,14 @@ func (c *Controller) delete(ctx context.Context, node *corev1.Node, recorded boo
 
 // mark sets the condition that explains the deletion of a Node, and returns the Node with it.
 func (c *Controller) mark(ctx context.Context, node *corev1.Node, reason, message string) (*corev1.Node, error) {
-	if _, now := nodeutil.GetNodeCondition(&node.Status, ConditionMachineGone); now != nil && now.Reason == reason {
+	if _, now := nodeutil.GetNodeCondition(&node.Status, conditionMachineGone); now != nil && now.Reason == reason {
 		return node, nil // an earlier deletion failed
 	}
 	now := metav1.NewTime(c.o.Clock.Now())
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion},
 		"status": map[string]any{"conditions": []corev1.NodeCondition{{
-			Type: ConditionMachineGone, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+			Type: conditionMachineGone, Status: corev1.ConditionTrue, Reason: reason, Message: message,
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}}},
 	})
@@ -107,7 +107,7 @@ func (c *Controller) mark(ctx context.Context, node *corev1.Node, reason, messag
 	marked, err := c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{}, "status")
 	if err != nil {
-		return nil, fmt.Errorf("set condition %s: %w", ConditionMachineGone, err)
+		return nil, fmt.Errorf("set condition %s: %w", conditionMachineGone, err)
 	}
 	return marked, nil
 }

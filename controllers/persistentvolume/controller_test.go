@@ -28,8 +28,8 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/persistentvolume"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/rules/volume"
-	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/test/harness/env"
 )

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
+
+	"quaymaster.dev/internal/look"
 )
 
 //go:embed theme
@@ -57,7 +59,14 @@ func (s *source) write(folder, version string) error {
 	if err := write(folder, "search.json", index); err != nil {
 		return err
 	}
-	for _, name := range []string{"style.css", "search.js", "nearest.js", "page.js", "icon.svg", "404.html"} {
+	own, err := fs.ReadFile(theme, "theme/style.css")
+	if err != nil {
+		return err
+	}
+	if err := write(folder, "style.css", append([]byte(look.CSS), own...)); err != nil {
+		return err
+	}
+	for _, name := range []string{"search.js", "nearest.js", "page.js", "icon.svg", "404.html"} {
 		if err := copyFile(folder, name, theme, "theme/"+name); err != nil {
 			return err
 		}

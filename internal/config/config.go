@@ -3,15 +3,13 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/strictyaml"
 )
@@ -19,8 +17,8 @@ import (
 // Defaults of optional fields.
 const (
 	DefaultLoadBalancerClass = "mycloud.io/dlb"
-	DefaultFallback          = FallbackAll
-	DefaultQuotaPercent      = 50
+	defaultFallback          = FallbackAll
+	defaultQuotaPercent      = 50
 	// DefaultMaxRemovedPercentPerMinute lets a large group lose at most a tenth of its members per minute.
 	DefaultMaxRemovedPercentPerMinute = 10
 	DefaultMaxGroups                  = 50
@@ -108,11 +106,11 @@ func Parse(data []byte) (Config, error) {
 		LoadBalancerClass: DefaultLoadBalancerClass,
 		DefaultClass:      true,
 		IngressNodes: IngressNodes{
-			Fallback:                   DefaultFallback,
+			Fallback:                   defaultFallback,
 			MaxRemovedPercentPerMinute: DefaultMaxRemovedPercentPerMinute,
 			MaxGroups:                  DefaultMaxGroups,
 		},
-		QuotaPercent:             DefaultQuotaPercent,
+		QuotaPercent:             defaultQuotaPercent,
 		KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 	}
 	errs, err := strictyaml.Decode(data, &cfg)
@@ -143,24 +141,5 @@ func (f TokenFile) Read() (string, error) {
 	if f == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(string(f))
-	if err != nil {
-		return "", fmt.Errorf("read token file: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if err := checkToken(token); err != nil {
-		return "", fmt.Errorf("token file %s: %w", f, err)
-	}
-	return token, nil
-}
-
-func checkToken(token string) error {
-	if token == "" {
-		return errors.New("is empty; write the bearer token for the cloud to it")
-	}
-	bad := func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }
-	if strings.ContainsFunc(token, bad) {
-		return errors.New("must contain only one token of printable ASCII characters without spaces")
-	}
-	return nil
+	return cloudapi.TokenFile(string(f))()
 }

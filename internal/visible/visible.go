@@ -1,4 +1,4 @@
-// Package visible shows texts of users in pages.
+// Package visible prepares texts of others for where they are shown.
 package visible
 
 import (
@@ -19,6 +19,14 @@ func Text(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// Cut returns at most the first n bytes of a text, without half a character at the end.
+func Cut(text string, n int) string {
+	if len(text) > n {
+		return strings.ToValidUTF8(text[:n], "")
+	}
+	return text
 }
 
 func hidden(r rune) bool {

@@ -2,7 +2,6 @@ package dlb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -78,13 +77,12 @@ func (b *Balancer) rehearse(
 ) error {
 	_, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: offer, DryRun: true})
 	err = b.explainZones(ctx, r.desired, err)
-	var answer *cloudapi.Error
 	switch {
 	case err == nil:
 		return nil
-	case cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
+	case cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported):
 		return invalid(keyAdoptID, lb.ID,
-			"the load balancer cannot be changed to what the service asks for: "+answer.Problem.Summary())
+			"the load balancer cannot be changed to what the service asks for: "+cloudapi.ProblemOf(err).Summary())
 	}
 	return fmt.Errorf("dry run of the update of the load balancer to adopt: %w", err)
 }

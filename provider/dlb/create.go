@@ -2,7 +2,6 @@ package dlb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,15 +87,12 @@ func (r *round) publishedVIPs(vips []cloudv1.VIP) []cloudv1.VIP {
 
 // addressProblem returns the problem of a creation whose address is taken or not one of the cloud's, or nil.
 func addressProblem(err error) *cloudv1.Problem {
-	answer, ok := errors.AsType[*cloudapi.Error](err)
-	if !ok || answer.Problem == nil {
-		return nil
-	}
+	problem := cloudapi.ProblemOf(err)
 	foreign := func(f cloudv1.ProblemField) bool {
 		return strings.HasPrefix(f.Pointer, "/vips/") && strings.HasSuffix(f.Pointer, "/address")
 	}
-	if answer.Problem.Code == cloudv1.CodeAddressTaken || slices.ContainsFunc(answer.Problem.Errors, foreign) {
-		return answer.Problem
+	if problem != nil && (problem.Code == cloudv1.CodeAddressTaken || slices.ContainsFunc(problem.Errors, foreign)) {
+		return problem
 	}
 	return nil
 }

@@ -316,11 +316,8 @@ func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
 
 // explainZones names the zones that exist, if the cloud rejects those of the Service.
 func (b *Balancer) explainZones(ctx context.Context, d *loadbalancer.Desired, err error) error {
-	var answer *cloudapi.Error
-	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) || !errors.As(err, &answer) ||
-		!slices.ContainsFunc(answer.Problem.Errors, func(f cloudv1.ProblemField) bool {
-			return strings.HasPrefix(f.Pointer, "/zones/")
-		}) {
+	ofZones := func(f cloudv1.ProblemField) bool { return strings.HasPrefix(f.Pointer, "/zones/") }
+	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) || !slices.ContainsFunc(cloudapi.ProblemOf(err).Errors, ofZones) {
 		return err
 	}
 	list, unread := b.o.Cloud.Zones(ctx, cloudapi.ListOptions{})

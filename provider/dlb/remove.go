@@ -152,17 +152,16 @@ func (b *Balancer) release(
 		spec.Name = lb.Name
 		released, _, err = b.o.Cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
 	}
-	var answer *cloudapi.Error
 	_, adopted := lb.Tags[ownership.Original]
 	switch {
 	case err == nil:
 		r.lb = released
 		b.o.Mirror.LoadBalancers.Drop(ctx, lb.ID)
 		return nil
-	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
+	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported):
 		return &refusal{reason: reasonRefused, cause: err, message: fmt.Sprintf("the cloud rejects load balancer %s as its "+
 			"owner offered it: %s; correct that in the cloud, or, to return the load balancer as it is, without backends, remove "+
-			"its tag %s", lb.ID, answer.Problem.Summary(), ownership.Original)}
+			"its tag %s", lb.ID, cloudapi.ProblemOf(err).Summary(), ownership.Original)}
 	}
 	return fmt.Errorf("release load balancer: %w", err)
 }

@@ -20,6 +20,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/lossless"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -153,7 +154,7 @@ func New(o Options) *Mirror {
 	var clusterUID atomic.Value
 	clusterUID.Store("")
 	m.LoadBalancers = newStore(&Store[cloudv1.LoadBalancer]{
-		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: cloudapi.DecodeLoadBalancer,
+		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: lossless.LoadBalancer,
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
 			tags, err := o.Cluster.Tags(ctx)
 			if err != nil {

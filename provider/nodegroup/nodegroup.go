@@ -208,8 +208,8 @@ func toCloud(members []ingressnode.Member) []cloudv1.GroupMember {
 }
 
 func family(address string) string {
-	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
-		return cloudv1.FamilyIPv6
+	if a, err := netip.ParseAddr(address); err == nil {
+		return cloudv1.FamilyOf(a.Unmap())
 	}
 	return cloudv1.FamilyIPv4
 }

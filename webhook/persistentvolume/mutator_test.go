@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/test/harness/cloud"
 	"quaymaster.dev/webhook"

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
-)
 
-// reloadEvery is how long the content of the file of the client CA is used.
-const reloadEvery = 10 * time.Second
+	"quaymaster.dev/internal/reload"
+)
 
 // ClientsOptions configures Clients; all fields but Names are required.
 type ClientsOptions struct {
@@ -25,49 +21,23 @@ type ClientsOptions struct {
 	Names []string
 	// Logger gets the errors of reading the file again.
 	Logger logr.Logger
-	// Clock times the reading of the file.
+	// Clock times the validity of certificates.
 	Clock clock.PassiveClock
 }
 
 // Clients authenticates callers by their certificates.
 type Clients struct {
-	o ClientsOptions
-
-	mu sync.Mutex
-	// roots are the CAs in the last valid content of the file, and checked is when it was read last.
-	roots   *x509.CertPool
-	checked time.Time
+	o           ClientsOptions
+	authorities *reload.Files[*x509.CertPool]
 }
 
 // NewClients returns Clients with the current content of the file.
 func NewClients(o ClientsOptions) (*Clients, error) {
-	c := &Clients{o: o}
-	if err := c.read(); err != nil {
+	authorities := reload.CAs(o.CAFile, func(err error) { o.Logger.Error(err, "Failed to reload the client CA") })
+	if _, err := authorities.Get(); err != nil {
 		return nil, err
 	}
-	return c, nil
-}
-
-func (c *Clients) read() error {
-	c.checked = c.o.Clock.Now()
-	roots, err := cert.NewPool(c.o.CAFile)
-	if err != nil {
-		return fmt.Errorf("read client CA: %w", err)
-	}
-	c.roots = roots
-	return nil
-}
-
-// authorities returns the CAs, after it has read the file again if that is due.
-func (c *Clients) authorities() *x509.CertPool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.o.Clock.Since(c.checked) >= reloadEvery {
-		if err := c.read(); err != nil {
-			c.o.Logger.Error(err, "Failed to read the client CA again; the last content stays in use")
-		}
-	}
-	return c.roots
+	return &Clients{o, authorities}, nil
 }
 
 // configure makes handshakes fail without a valid certificate. The verification of crypto/tls itself would keep the CAs
@@ -87,13 +57,17 @@ func (c *Clients) verify(presented []*x509.Certificate) error {
 	if len(presented) == 0 {
 		return errors.New("client presented no certificate")
 	}
+	roots, err := c.authorities.Get()
+	if err != nil {
+		return err
+	}
 	intermediates := x509.NewCertPool()
 	for _, intermediate := range presented[1:] {
 		intermediates.AddCert(intermediate)
 	}
 	client := presented[0]
 	if _, err := client.Verify(x509.VerifyOptions{
-		Roots: c.authorities(), Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
+		Roots: roots, Intermediates: intermediates, CurrentTime: c.o.Clock.Now(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return fmt.Errorf("verify client certificate: %w", err)

@@ -1,6 +1,9 @@
 package v1
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/netip"
+)
 
 // ProvisioningState is the progress of the cloud towards the desired state of a load balancer.
 type ProvisioningState string
@@ -35,6 +38,14 @@ const (
 	FamilyIPv4 = "ipv4"
 	FamilyIPv6 = "ipv6"
 )
+
+// FamilyOf returns the family of an address.
+func FamilyOf(a netip.Addr) string {
+	if a.Is4() {
+		return FamilyIPv4
+	}
+	return FamilyIPv6
+}
 
 // The modes of VIPs.
 const (

@@ -9,6 +9,7 @@ import (
 
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/internal/version"
 )
 
@@ -32,7 +33,7 @@ func APIServer(kubeconfig string) (*rest.Config, error) {
 func Cloud(cfg config.Config, userAgent string) cloudapi.Options {
 	return cloudapi.Options{
 		Endpoint: cfg.Endpoint, OtherEndpoints: cfg.OtherEndpoints, AllowInsecureHTTP: cfg.AllowInsecureHTTP, Token: cfg.TokenFile.Read,
-		TLS:       cloudapi.TLSFiles{CA: cfg.CAFile, Cert: cfg.ClientCertFile, Key: cfg.ClientKeyFile},
+		TLS:       tlsfiles.Files{CA: cfg.CAFile, Cert: cfg.ClientCertFile, Key: cfg.ClientKeyFile},
 		UserAgent: userAgent + "/" + version.Version(), QuotaShare: float64(cfg.QuotaPercent) / 100,
 	}
 }

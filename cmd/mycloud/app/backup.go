@@ -15,6 +15,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/durable"
+	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/internal/mycloud/server/store"
 	"quaymaster.dev/internal/mycloud/server/store/etcd"
@@ -36,11 +37,7 @@ func newBackupCommand() *cobra.Command {
 				if from.url != "" {
 					return from.read(cmd.ErrOrStderr(), func(c *store.Copy) error { return c.Backup(w) })
 				}
-				c, err := client.client()
-				if err != nil {
-					return err
-				}
-				return explain(c.Backup(cmd.Context(), w))
+				return client.call(func(c *cloudapi.Client) error { return c.Backup(cmd.Context(), w) })
 			})
 		},
 	}

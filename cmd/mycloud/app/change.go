@@ -44,8 +44,9 @@ func oneArgument(name string) cobra.PositionalArgs {
 	}
 }
 
-func newDeleteCommand(
-	kind, short string, do func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) error,
+// newWriteCommand returns a command that writes to the object with an ID, and prints what do returns.
+func newWriteCommand(
+	kind, short string, do func(ctx context.Context, c *cloudapi.Client, id string) (printed string, err error),
 ) *cobra.Command {
 	var o clientOptions
 	cmd := &cobra.Command{
@@ -53,19 +54,26 @@ func newDeleteCommand(
 		Short: short,
 		Args:  oneArgument("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.client()
-			if err != nil {
+			return o.call(func(c *cloudapi.Client) error {
+				printed, err := do(cmd.Context(), c, args[0])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), printed)
 				return err
-			}
-			if err := do(c, cmd.Context(), args[0], cloudapi.WriteOptions{}); err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s is deleted\n", kind, args[0])
-			return err
+			})
 		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
+}
+
+func newDeleteCommand(
+	kind, short string, do func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) error,
+) *cobra.Command {
+	return newWriteCommand(kind, short, func(ctx context.Context, c *cloudapi.Client, id string) (string, error) {
+		return kind + " " + id + " is deleted", do(c, ctx, id, cloudapi.WriteOptions{})
+	})
 }
 
 func newCreateCertificateCommand() *cobra.Command {
@@ -89,17 +97,15 @@ func newCreateCertificateCommand() *cobra.Command {
 				return fmt.Errorf("--key: %w", err)
 			}
 			spec.Name, spec.Chain, spec.Key = args[0], string(chainPEM), string(keyPEM)
-			c, err := o.client()
-			if err != nil {
+			return o.call(func(c *cloudapi.Client) error {
+				created, err := c.CreateCertificate(cmd.Context(), spec, cloudapi.WriteOptions{})
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s is valid until %s\n",
+					created.ID, created.NotAfter.UTC().Format(time.RFC3339))
 				return err
-			}
-			created, err := c.CreateCertificate(cmd.Context(), spec, cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s is valid until %s\n",
-				created.ID, created.NotAfter.UTC().Format(time.RFC3339))
-			return err
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -113,27 +119,16 @@ func newCreateCertificateCommand() *cobra.Command {
 }
 
 func newDrainCommand() *cobra.Command {
-	var o clientOptions
 	var end bool
-	cmd := &cobra.Command{
-		Use:   "edge ID",
-		Short: "Drain an edge: its machine can be stopped when no traffic arrives any more",
-		Args:  oneArgument("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.client()
-			if err != nil {
-				return err
-			}
+	cmd := newWriteCommand("edge", "Drain an edge: its machine can be stopped when no traffic arrives any more",
+		func(ctx context.Context, c *cloudapi.Client, id string) (string, error) {
 			drain := !end
-			e, err := c.PatchEdge(cmd.Context(), args[0], cloudv1.EdgePatch{Draining: &drain}, cloudapi.WriteOptions{})
+			e, err := c.PatchEdge(ctx, id, cloudv1.EdgePatch{Draining: &drain}, cloudapi.WriteOptions{})
 			if err != nil {
-				return explain(err)
+				return "", err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "edge %s is %s\n", e.ID, e.State)
-			return err
-		},
-	}
+			return "edge " + e.ID + " is " + e.State, nil
+		})
 	cmd.Flags().BoolVar(&end, "end", false, "end the drain: the edge carries traffic again")
-	o.addFlags(cmd.Flags())
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/internal/version"
 )
 
@@ -19,7 +20,7 @@ type clientOptions struct {
 	endpoints []string
 	tokenFile string
 	insecure  bool
-	tls       cloudapi.TLSFiles
+	tls       tlsfiles.Files
 	// variable is the environment variable with the token; it defaults to tokenVariable.
 	variable string
 }
@@ -56,6 +57,15 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 		return nil, fmt.Errorf("token is required; set --token-file, %s or --client-cert-file", o.variable)
 	}
 	return o.clientWith(token)
+}
+
+// call calls do with a client, and explains its error.
+func (o *clientOptions) call(do func(*cloudapi.Client) error) error {
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	return explain(do(c))
 }
 
 // clientWith returns the client with another token.

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/mycloud/app"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 )
 
@@ -34,13 +37,13 @@ func TestClientCertificates(t *testing.T) {
 	if err := os.WriteFile(clientCA, clients.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	issue := func(by *authority.Pair, name, role string) cloudapi.TLSFiles {
+	issue := func(by *authority.Pair, name, role string) tlsfiles.Files {
 		t.Helper()
 		pair, err := by.IssueClient(name, []string{role}, now, now.Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := cloudapi.TLSFiles{CA: ca}
+		f := tlsfiles.Files{CA: ca}
 		if f.Cert, f.Key, err = pair.Write(dir, name); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +51,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	auditLog := filepath.Join(dir, "audit.log")
 	s := startServer(t, t.TempDir(), "--tls-cert-file", cert, "--tls-key-file", key, "--client-ca-file", clientCA, "--audit-log-file", auditLog)
-	client := func(f cloudapi.TLSFiles, token string) *cloudapi.Client {
+	client := func(f tlsfiles.Files, token string) *cloudapi.Client {
 		t.Helper()
 		c, err := cloudapi.New(cloudapi.Options{Endpoint: s.endpoint, Token: cloudapi.StaticToken(token), TLS: f})
 		if err != nil {
@@ -57,7 +60,7 @@ func TestClientCertificates(t *testing.T) {
 		return c
 	}
 	ctx := t.Context()
-	createWith := func(f cloudapi.TLSFiles, token, name string) error {
+	createWith := func(f tlsfiles.Files, token, name string) error {
 		_, err := client(f, token).CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{})
 		return err
 	}
@@ -71,7 +74,7 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		"role read":                       {createWith(reader, "", "two"), cloudv1.CodeForbidden},
 		"no role":                         {createWith(issue(clients, "other", "admin"), "", "two"), cloudv1.CodeUnauthenticated},
-		"no certificate":                  {createWith(cloudapi.TLSFiles{CA: ca}, "", "two"), cloudv1.CodeUnauthenticated},
+		"no certificate":                  {createWith(tlsfiles.Files{CA: ca}, "", "two"), cloudv1.CodeUnauthenticated},
 		"a certificate and a wrong token": {createWith(writer, "guess", "two"), cloudv1.CodeUnauthenticated},
 	} {
 		if !cloudapi.HasCode(got.err, got.code) {
@@ -97,11 +100,15 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("audit log: %v\n%s", err, log)
 	}
 	// Clients that only speak HTTP/1.1 are served, too.
-	config, err := reader.Config()
+	pair, err := tls.LoadX509KeyPair(reader.Cert, reader.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.NextProtos = []string{"http/1.1"}
+	roots := x509.NewCertPool()
+	roots.AddCert(root.Cert)
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: roots, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	}
 	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config}}).Get(s.endpoint + "/v1/meta")
 	if err != nil {
 		t.Fatal(err)

@@ -19,27 +19,19 @@ type instanceWrite func(
 ) (*cloudv1.Instance, error)
 
 func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
-	var o clientOptions
-	cmd := &cobra.Command{
-		Use:     "instance ID",
-		Short:   short,
-		Example: "  mycloud " + verb + " instance i-node-1",
-		Args:    oneArgument("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.client()
-			if err != nil {
-				return err
-			}
-			i, err := do(c, cmd.Context(), args[0], cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "instance %s is %s\n", i.ID, i.State)
-			return err
-		},
-	}
-	o.addFlags(cmd.Flags())
+	cmd := newWriteCommand("instance", short, func(ctx context.Context, c *cloudapi.Client, id string) (string, error) {
+		return instanceState(do(c, ctx, id, cloudapi.WriteOptions{}))
+	})
+	cmd.Example = "  mycloud " + verb + " instance i-node-1"
 	return cmd
+}
+
+// instanceState returns what is printed of an instance.
+func instanceState(i *cloudv1.Instance, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("instance %s is %s", i.ID, i.State), nil
 }
 
 // newCreateInstanceCommand returns the command that creates instances.
@@ -61,24 +53,17 @@ func newCreateInstanceCommand() *cobra.Command {
 				if err != nil {
 					return command.Usagef("--address %s: must be an IP address", a)
 				}
-				family := cloudv1.FamilyIPv6
-				if ip.Is4() {
-					family = cloudv1.FamilyIPv4
+				spec.Addresses = append(spec.Addresses,
+					cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: cloudv1.FamilyOf(ip), Address: a})
+			}
+			return o.call(func(c *cloudapi.Client) error {
+				printed, err := instanceState(c.CreateInstance(cmd.Context(), spec, cloudapi.WriteOptions{}))
+				if err != nil {
+					return err
 				}
-				spec.Addresses = append(
-					spec.Addresses, cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: family, Address: a},
-				)
-			}
-			c, err := o.client()
-			if err != nil {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), printed)
 				return err
-			}
-			i, err := c.CreateInstance(cmd.Context(), spec, cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "instance %s is %s\n", i.ID, i.State)
-			return err
+			})
 		},
 	}
 	f := cmd.Flags()

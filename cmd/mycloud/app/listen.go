@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -34,7 +35,7 @@ func (o *listenOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // tlsConfig returns the configuration of TLS; nil for plain HTTP.
-func (o *listenOptions) tlsConfig() (*tls.Config, error) {
+func (o *listenOptions) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
 	if (o.cert == "") != (o.key == "") {
 		return nil, command.Usagef("--tls-cert-file and --tls-key-file must be set together")
 	}
@@ -49,7 +50,7 @@ func (o *listenOptions) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("--tls-cert-file %s, --tls-key-file %s: %w; provide a certificate and its key in PEM", o.cert, o.key, err)
 	}
 	if o.clientCA != "" {
-		if err := acceptClients(config, o.clientCA); err != nil {
+		if err := acceptClients(config, o.clientCA, logger); err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 )
 
@@ -33,7 +34,7 @@ func TestTLS(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--tls-cert-file", cert, "--tls-key-file", key)
 	meta := func(ca string) error {
 		c, err := cloudapi.New(cloudapi.Options{
-			Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token), TLS: cloudapi.TLSFiles{CA: ca},
+			Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token), TLS: tlsfiles.Files{CA: ca},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -216,7 +216,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("--audit-log-file: %w", err)
 	}
 	defer func() { _ = auditLog.Close() }()
-	encryption, err := o.listen.tlsConfig()
+	encryption, err := o.listen.tlsConfig(logger)
 	if err != nil {
 		return err
 	}

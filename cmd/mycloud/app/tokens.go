@@ -38,18 +38,16 @@ func newCreateTokenCommand() *cobra.Command {
 				spec.ExpiresAt, until = &at, "expires at "+at.Format(time.RFC3339)
 			}
 			spec.Name = args[0]
-			c, err := o.client()
-			if err != nil {
-				return err
-			}
-			created, err := c.CreateToken(cmd.Context(), spec, cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "token %s %s; its secret is not shown again:\n", created.ID, until)
-			// The output is what a file for --token-file has.
-			_, printed := fmt.Fprintln(cmd.OutOrStdout(), created.Secret)
-			return errors.Join(err, printed)
+			return o.call(func(c *cloudapi.Client) error {
+				created, err := c.CreateToken(cmd.Context(), spec, cloudapi.WriteOptions{})
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "token %s %s; its secret is not shown again:\n", created.ID, until)
+				// The output is what a file for --token-file has.
+				_, printed := fmt.Fprintln(cmd.OutOrStdout(), created.Secret)
+				return errors.Join(err, printed)
+			})
 		},
 	}
 	f := cmd.Flags()

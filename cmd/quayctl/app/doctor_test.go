@@ -29,6 +29,7 @@ func TestUsageMistakes(t *testing.T) {
 		"unknown command": {
 			[]string{"docter"}, `quayctl: unknown command "docter"; did you mean "doctor"?; see "quayctl --help"`,
 		},
+		"probe": {[]string{"probe"}, `quayctl probe: set --namespace, --lease or both; see "quayctl probe --help"`},
 		"argument": {
 			[]string{"doctor", "now"}, `quayctl doctor: unknown argument "now"; see "quayctl doctor --help"`,
 		},

@@ -31,7 +31,7 @@ func NewCommand(calledBy string) *cobra.Command {
 		Short: "Validate load balancer manifests and clusters, and diagnose Quaymaster",
 		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
 			"available as kubectl quay if a link named " + link + " to it is in PATH.",
-	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(),
+	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newProbeCommand(),
 		manual.NewCommand(flags.Program))
 	root.AddCommand(operate.Commands()...)
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"

@@ -2,7 +2,7 @@ package app
 
 import (
 	"quaymaster.dev/controllers/persistentvolume"
-	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/internal/lookup"
 )
 
 // addVolumes adds the controller of PersistentVolumes.

@@ -22,5 +22,5 @@ func NewCommand() *cobra.Command {
 		Short: "Admission webhooks and cloud controllers for load balancers of mycloud",
 		Long: "Quaymaster validates Services of type LoadBalancer at admission and sets their defaults, and keeps\n" +
 			"the cloud's load balancers and routes in sync with the Services and Nodes of the cluster.",
-	}, newWebhookCommand(), newControllersCommand(), newProbeCommand())
+	}, newWebhookCommand(), newControllersCommand())
 }

@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/internal/cloudmetrics"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/policystore"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/volume"
-	"quaymaster.dev/provider/cloudmetrics"
-	"quaymaster.dev/provider/lookup"
 )
 
 // admissionCloudTimeout limits one cloud call made by admission, however many requests wait for it.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/ratelimit"
 )
 
 const (
@@ -29,10 +31,10 @@ const (
 	// accessPerSecond and accessAtOnce limit the reviews of tokens, which callers cause.
 	accessPerSecond = 5
 	accessAtOnce    = 20
-	// addressPerSecond and addressAtOnce limit those that one address causes, so that it leaves some for others.
-	addressPerSecond = 0.5
-	addressAtOnce    = 5
-	addresses        = 1024
+	// addressEvery and addressAtOnce limit those that one address causes, so that it leaves some for others.
+	addressEvery  = 2 * time.Second
+	addressAtOnce = 5
+	addresses     = 1024
 )
 
 // access restricts a handler to clients that the API server authenticates by their bearer token and allows to use the
@@ -44,8 +46,9 @@ type access struct {
 	api  kubernetes.Interface
 	next http.Handler
 	// budget is for strangers, and reserved for tokens that are remembered.
-	budget, reserved               *rate.Limiter
-	allowed, remembered, byAddress *cache.LRUExpireCache
+	budget, reserved    *rate.Limiter
+	allowed, remembered *cache.LRUExpireCache
+	byAddress           *ratelimit.ByKey[string]
 }
 
 func newAccess(api kubernetes.Interface, next http.Handler) *access {
@@ -53,7 +56,7 @@ func newAccess(api kubernetes.Interface, next http.Handler) *access {
 		api: api, next: next,
 		budget: rate.NewLimiter(accessPerSecond, accessAtOnce), reserved: rate.NewLimiter(accessPerSecond, accessAtOnce),
 		allowed: cache.NewLRUExpireCache(accessClients), remembered: cache.NewLRUExpireCache(accessClients),
-		byAddress: cache.NewLRUExpireCache(addresses),
+		byAddress: ratelimit.New[string](addressEvery, addressAtOnce, addresses),
 	}
 }
 
@@ -87,13 +90,7 @@ func (a *access) mayAsk(r *http.Request, key any) bool {
 		return a.reserved.Allow()
 	}
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
-	of, found := a.byAddress.Get(address)
-	if !found {
-		of = rate.NewLimiter(addressPerSecond, addressAtOnce)
-		a.byAddress.Add(address, of, accessMemory)
-	}
-	limiter, _ := of.(*rate.Limiter)
-	return limiter.Allow() && a.budget.Allow()
+	return a.byAddress.Allow(address) && a.budget.Allow()
 }
 
 // check returns the status code of the answer to a client with this token.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ReasonPrefix is followed by the kind of the object, as in InvalidService.
-	ReasonPrefix = "Invalid"
+	// reasonPrefix is followed by the kind of the object, as in InvalidService.
+	reasonPrefix = "Invalid"
 	// component is the source of the Events.
 	component = "quaymaster-audit"
 	// longestMessage is how many bytes of an Event's message are written; the API takes 1024.
@@ -47,7 +47,7 @@ func Record(
 			Name: fmt.Sprintf("%s.%016x", strings.TrimRight(of.Name[:min(len(of.Name), longestName)], "-."),
 				Hash(of, problems)),
 		},
-		InvolvedObject: of, Type: corev1.EventTypeWarning, Reason: ReasonPrefix + of.Kind,
+		InvolvedObject: of, Type: corev1.EventTypeWarning, Reason: reasonPrefix + of.Kind,
 		Message: finding.Shorten(problems, longestMessage),
 		Source:  corev1.EventSource{Component: component}, ReportingController: component,
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,

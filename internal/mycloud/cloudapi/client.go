@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi/pace"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 )
 
 // defaultTimeout limits one request, unless Options says otherwise.
@@ -31,7 +32,7 @@ type Options struct {
 	// again after a 401, and every few seconds while there are requests.
 	Token func() (string, error)
 	// TLS names the files for TLS; all are optional.
-	TLS TLSFiles
+	TLS tlsfiles.Files
 	// Timeout limits one request, in addition to the time that the cloud is asked to hold the response; it defaults to
 	// one minute.
 	Timeout time.Duration
@@ -91,7 +92,7 @@ func New(o Options) (*Client, error) {
 	if o.Token == nil {
 		return nil, errors.New("token: must be set")
 	}
-	transport, err := newTransport(o.TLS, o.Clock, len(servers.all) > 1)
+	transport, err := newTransport(o.TLS, len(servers.all) > 1)
 	if err != nil {
 		return nil, err
 	}

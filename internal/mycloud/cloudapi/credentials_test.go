@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	testingclock "k8s.io/utils/clock/testing"
-
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 )
 
@@ -46,7 +45,7 @@ func startTLS(t *testing.T) *tlsCloud {
 func TestTLSFilesAreReadAgain(t *testing.T) {
 	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	dir := t.TempDir()
-	files := cloudapi.TLSFiles{
+	files := tlsfiles.Files{
 		CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"),
 	}
 	save := func(path string, data []byte) {
@@ -79,9 +78,8 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 		save(files.Cert, client.PEM())
 		save(files.Key, client.KeyPEM(t))
 	}
-	clock := testingclock.NewFakeClock(time.Now())
 	c, err := cloudapi.New(cloudapi.Options{
-		Endpoint: server.URL, Token: cloudapi.StaticToken("t"), TLS: files, Clock: clock,
+		Endpoint: server.URL, Token: cloudapi.StaticToken("t"), TLS: files,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,17 +89,19 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	}
 	for _, user := range []string{"one", "two"} {
 		replace(user)
-		clock.Step(10 * time.Second)
 		if err := readOne(t.Context(), c); err != nil || server.user.Load() != user {
 			t.Errorf("the server saw %v, want %s: %v", server.user.Load(), user, err)
 		}
 	}
 	save(files.CA, []byte("-----BEGIN"))
-	clock.Step(10 * time.Second)
 	if err := readOne(t.Context(), c); err != nil {
 		t.Errorf("while the file is being replaced: %v", err)
 	}
-	if _, err := files.Config(); err == nil || !strings.Contains(err.Error(), "must contain certificates") {
+	again, err := cloudapi.New(cloudapi.Options{Endpoint: server.URL, Token: cloudapi.StaticToken("t"), TLS: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readOne(t.Context(), again); err == nil || !strings.Contains(err.Error(), "must contain certificates") {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/lossless"
 	"quaymaster.dev/internal/mycloud/cloudapi/pace"
 )
 
@@ -346,7 +347,7 @@ func TestChanges(t *testing.T) {
 		if got := s.requests[0].URL.RequestURI(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		lb, err := cloudapi.DecodeLoadBalancer(changes.Items[0].Object)
+		lb, err := lossless.LoadBalancer(changes.Items[0].Object)
 		if err != nil || lb.ID != "lb-1" || string(lb.Unknown) != `{"id":"lb-1","color":"red"}` {
 			t.Errorf("%+v, %v", lb, err)
 		}

@@ -128,7 +128,9 @@ func (silence) Timeout() bool { return true }
 // elsewhere reports whether the end of an attempt is a reason to use another server from now on. ctx is that of the caller.
 func elsewhere(ctx context.Context, r *request, resp *response, err error) bool {
 	switch {
-	case err == nil, errors.Is(err, ErrOtherState), errors.Is(err, ErrNotModified), errors.Is(err, errMalformed):
+	case err == nil, errors.Is(err, ErrOtherState), errors.Is(err, ErrNotModified), errors.Is(err, errMalformed),
+		// What has been copied cannot be taken back.
+		r.streams && resp != nil && resp.status == http.StatusOK:
 		return false
 	case resp != nil && resp.status >= http.StatusMultipleChoices:
 		return resp.status == http.StatusBadGateway || resp.status == http.StatusServiceUnavailable ||

@@ -122,6 +122,38 @@ func TestReadsGoElsewhere(t *testing.T) {
 	}
 }
 
+// TestBackupGoesElsewhere: a backup is that of another server if one does not begin its response, but never of two.
+func TestBackupGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	const whole = "the state"
+	for name, test := range map[string]struct {
+		first  http.HandlerFunc
+		second int64
+		want   string
+	}{
+		"it is silent":           {noResponse, 1, whole},
+		"it ends the connection": {abort, 1, whole},
+		"it has no state":        {answer(503, asProblem, `{"status":503,"code":"unavailable"}`), 1, whole},
+		"it ends its response":   {answer(200, "application/octet-stream", "the", "Content-Length", "100"), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServers(t)
+			s.first.behave(test.first)
+			s.second.behave(answer(200, "application/octet-stream", whole))
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			var got strings.Builder
+			if err := s.client.Backup(ctx, &got); (err == nil) != (test.want != "") {
+				t.Errorf("error %v", err)
+			}
+			if test.want != "" && got.String() != test.want || s.second.asked.Load() != test.second {
+				t.Errorf("got %q, and the second server was asked %d times", got.String(), s.second.asked.Load())
+			}
+		})
+	}
+}
+
 // TestAnswersStay: what a server says is its answer, and another one is not asked for a better one.
 func TestAnswersStay(t *testing.T) {
 	t.Parallel()

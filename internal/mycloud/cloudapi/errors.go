@@ -54,20 +54,27 @@ func IsNotFound(err error) bool {
 // IsAbsent reports whether the cloud itself answered that the object does not exist, or no longer exists.
 func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, cloudv1.CodeResourceGone) }
 
+// ProblemOf returns what the cloud itself says is wrong, or nil if err is not an answer of it.
+func ProblemOf(err error) *cloudv1.Problem {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Problem
+	}
+	return nil
+}
+
 // HasCode reports whether err is a problem of the cloud with one of the codes.
 func HasCode(err error, codes ...string) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Problem != nil && slices.Contains(codes, e.Problem.Code)
+	p := ProblemOf(err)
+	return p != nil && slices.Contains(codes, p.Code)
 }
 
 // ResourceID returns the id of the object that a problem of the cloud names, such as the holder of a name that is
 // taken, or an empty string.
 func ResourceID(err error) string {
-	var e *Error
-	if !errors.As(err, &e) || e.Problem == nil || e.Problem.Resource == nil {
-		return ""
+	if p := ProblemOf(err); p != nil && p.Resource != nil {
+		return p.Resource.ID
 	}
-	return e.Problem.Resource.ID
+	return ""
 }
 
 var errMalformed = errors.New("malformed response")

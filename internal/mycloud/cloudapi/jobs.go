@@ -34,10 +34,8 @@ const (
 
 // Job reads a job. The cloud holds the response until the job ends, at most for wait, in whole seconds.
 func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloudv1.Job, error) {
-	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
-	if s := int(wait / time.Second); s > 0 {
-		r.query, r.hold = url.Values{"wait": {strconv.Itoa(s)}}, time.Duration(s)*time.Second
-	}
+	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id, query: url.Values{}}
+	r.await(wait)
 	return getBy[cloudv1.Job](ctx, c, r)
 }
 
@@ -69,6 +67,13 @@ func (c *Client) WaitJob(ctx context.Context, id string) error {
 	return nil
 }
 
+// await asks the cloud to hold the response until there is news, at most for wait, in whole seconds.
+func (r *request) await(wait time.Duration) {
+	if r.hold = max(0, wait.Truncate(time.Second)); r.hold > 0 {
+		r.query.Set("wait", strconv.Itoa(int(r.hold/time.Second)))
+	}
+}
+
 // jobID returns the id in the URL of a job.
 func jobID(location string) (string, bool) {
 	u, err := url.Parse(location)
@@ -88,10 +93,7 @@ func (c *Client) Changes(
 	r := &request{method: http.MethodGet, path: "/v1/changes", query: url.Values{
 		"since": {since}, "kinds": {strings.Join(kinds, ",")},
 	}}
-	if s := int(wait / time.Second); s > 0 {
-		r.query.Set("wait", strconv.Itoa(s))
-		r.hold = time.Duration(s) * time.Second
-	}
+	r.await(wait)
 	return readValid(ctx, c, r, "items or revision is missing", func(changes *cloudv1.Changes) bool {
 		return changes.Items != nil && changes.Revision != ""
 	})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/utils/clock"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 )
 
 // TestSilentConnectionsEnd: the kernel ends connections on which nothing comes back, long before a held request would
@@ -16,7 +16,7 @@ import (
 func TestSilentConnectionsEnd(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	transport, err := newTransport(TLSFiles{}, clock.RealClock{}, false)
+	transport, err := newTransport(tlsfiles.Files{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

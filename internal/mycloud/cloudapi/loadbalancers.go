@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/cloudapi/lossless"
 )
 
 // LoadBalancer reads a load balancer with its tree.
@@ -40,7 +41,7 @@ func (c *Client) UpdateLoadBalancer(
 ) (*cloudv1.LoadBalancer, string, error) {
 	var body any = s
 	if o.Base != nil && o.Base.Unknown != nil {
-		whole, err := withUnknown(s, o.Base.Unknown)
+		whole, err := lossless.Merge(s, o.Base.Unknown)
 		if err != nil {
 			return nil, "", fmt.Errorf("update load balancer %s: keep unknown members: %w", id, err)
 		}

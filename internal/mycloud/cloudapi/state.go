@@ -2,7 +2,6 @@ package cloudapi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -194,28 +193,6 @@ func Later(a, b string) (later, known bool) {
 
 // Backup writes a backup of the cloud's state. What was written before an error is not one.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	token, err := c.bearer("")
-	if err != nil {
-		return err
-	}
-	r := &request{method: http.MethodGet, path: cloudv1.BackupPath}
-	id := rand.Text()
-	number, endpoint := c.endpoints.use()
-	resp, err := c.send(ctx, endpoint, r, nil, id, token, "")
-	for left := len(c.endpoints.all) - 1; err != nil && left > 0 && ctx.Err() == nil; left-- {
-		c.endpoints.leave(number)
-		number, endpoint = c.endpoints.use()
-		resp, err = c.send(ctx, endpoint, r, nil, id, token, "")
-	}
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return receive(r, resp, id, c.o.Clock.Now(), nil)
-	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("%s: read response: %w", r, err)
-	}
-	return nil
+	_, err := c.do(ctx, &request{method: http.MethodGet, path: cloudv1.BackupPath, streams: true}, w)
+	return err
 }

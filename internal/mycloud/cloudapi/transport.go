@@ -18,6 +18,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/cloudapi/lossless"
 	"quaymaster.dev/internal/mycloud/cloudapi/pace"
 )
 
@@ -42,6 +43,8 @@ type request struct {
 	nodes bool
 	// claims means that the write claims the cluster UID, which other writes wait for.
 	claims bool
+	// streams means that the body of the response is copied, for as long as that takes.
+	streams bool
 	// identifies means that the request finds out which cloud it is, so that none is the wrong one.
 	identifies bool
 }
@@ -154,8 +157,12 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 func (c *Client) exchange(
 	caller context.Context, r *request, body []byte, id, token string, out any,
 ) (*response, error) {
-	ctx, cancel := context.WithTimeout(caller, c.o.Timeout+r.hold)
-	defer cancel()
+	ctx := caller
+	if !r.streams {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(caller, c.o.Timeout+r.hold)
+		defer cancel()
+	}
 	for left := len(c.endpoints.all); ; left-- {
 		var a attempt
 		number, endpoint := c.endpoints.use()
@@ -241,6 +248,12 @@ func receive(r *request, resp *http.Response, id string, now time.Time, out any)
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified
 	}
+	if w, ok := out.(io.Writer); ok && resp.StatusCode == http.StatusOK {
+		if _, err := io.Copy(w, resp.Body); err != nil {
+			return fmt.Errorf("%s: read response: %w", r, err)
+		}
+		return nil
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
 		return fmt.Errorf("%s: read response with status %d: %w", r, resp.StatusCode, err)
@@ -258,7 +271,7 @@ func receive(r *request, resp *http.Response, id string, now time.Time, out any)
 	if mediaType != cloudv1.MediaTypeJSON {
 		return malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
 	}
-	if err := decode(body, out); err != nil {
+	if err := lossless.Decode(body, out); err != nil {
 		return fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"quaymaster.dev/internal/look"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/visible"
 )
@@ -22,10 +23,12 @@ var (
 	//go:embed page/page.html
 	skeleton string
 	//go:embed page/page.css
-	style string
+	ownStyle string
 	//go:embed page/page.js
 	script string
 )
+
+var style = look.CSS + ownStyle
 
 // HTML writes one page that needs nothing else: the findings with their remedies, and a filter.
 func HTML(w io.Writer, results []Result, title, summary string, tool Tool) error {

@@ -41,7 +41,7 @@ type Scope func(Known) bool
 func OfFiles(folder string, files []string) Scope {
 	read := map[string]bool{}
 	for _, file := range files {
-		read[Relative(folder, file)] = true
+		read[relative(folder, file)] = true
 	}
 	return func(k Known) bool { return read[k.File] }
 }
@@ -166,5 +166,5 @@ func replace(name string, c contents) error {
 }
 
 func known(folder string, r report.Result, f report.Finding) Known {
-	return Known{File: Relative(folder, r.File), Object: r.Object.String(), ID: f.ID, Path: f.Path, Value: f.Value, Check: f.Check}
+	return Known{File: relative(folder, r.File), Object: r.Object.String(), ID: f.ID, Path: f.Path, Value: f.Value, Check: f.Check}
 }

@@ -152,7 +152,7 @@ func about(of report.Ignore, id string, severity finding.Severity) report.Findin
 // rule returns what the first rule about a finding says, or nil.
 func (o *Options) rule(file string, f report.Finding) *report.Suppression {
 	for _, r := range o.Rules {
-		if slices.Contains(r.IDs, f.ID) && r.applies(Relative(o.Folder, file)) {
+		if slices.Contains(r.IDs, f.ID) && r.applies(relative(o.Folder, file)) {
 			return &report.Suppression{Kind: report.External, Justification: r.Reason}
 		}
 	}
@@ -168,8 +168,8 @@ func (r *Rule) applies(file string) bool {
 	})
 }
 
-// Relative returns the name of a file relative to a folder, with slashes; the name itself if there is no such path.
-func Relative(folder, file string) string {
+// relative returns the name of a file relative to a folder, with slashes; the name itself if there is no such path.
+func relative(folder, file string) string {
 	if file == "" {
 		return ""
 	}

@@ -265,6 +265,24 @@ func Problem(w http.ResponseWriter, status int, code string) {
 		Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
 }
 
+// Answer returns a response to every request, for a cloud that is faulty or behind a faulty proxy.
+func Answer(status int, contentType, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+		return true
+	}
+}
+
+// Refuse returns a problem of the API as the response to every request.
+func Refuse(status int, code string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		Problem(w, status, code)
+		return true
+	}
+}
+
 // Config writes a cloud config for the cluster and returns the name of the file.
 func (c *Cloud) Config(t *testing.T, clusterID string) string {
 	t.Helper()

@@ -135,7 +135,7 @@ func (w *world) claims() {
 func (w *world) probe() {
 	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-test")
 	w.must(err)
-	path, err := env.Program("quaymaster")
+	path, err := env.Program("quayctl")
 	w.must(err)
 	out, err := env.Run(w.t.Context(), "", path, append([]string{"probe", "--kubeconfig=" + kubeconfig}, w.arguments("test")...)...)
 	w.must(err)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// DefaultShare is the share of the advertised quota that is used by default: other clients use the same quota.
-	DefaultShare = 0.5
+	// defaultShare is the share of the advertised quota that is used by default: other clients use the same quota.
+	defaultShare = 0.5
 	// burstShare is the share of the budget of a window that may be used at once. The rest accrues during the window, so
 	// that no window, whenever it begins, exceeds the budget.
 	burstShare = 0.2

@@ -99,7 +99,7 @@ type silence struct {
 // New returns a Gate that lets everything pass until it has seen responses.
 func New(o Options) *Gate {
 	if o.Share <= 0 || o.Share > 1 {
-		o.Share = DefaultShare
+		o.Share = defaultShare
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.Float64

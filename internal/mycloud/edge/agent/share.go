@@ -3,9 +3,9 @@ package agent
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/visible"
 )
 
 // The cloud refuses a heartbeat of more than 32 MiB, and counts an edge without heartbeats as offline. These limits keep
@@ -44,19 +44,11 @@ func share[T any](list []T, n int, loadBalancer func(*T) string) []T {
 func (r report) bounded() report {
 	r.faults = slices.Clone(share(r.faults, maxFaults, func(f *cloudv1.EdgeFault) string { return f.LoadBalancerID }))
 	for i := range r.faults {
-		r.faults[i].Detail = shortened(r.faults[i].Detail, maxDetail)
+		r.faults[i].Detail = visible.Cut(r.faults[i].Detail, maxDetail)
 	}
 	r.health = share(r.health, cloudv1.MaxHealth, func(h *cloudv1.MemberHealth) string { return h.LoadBalancerID })
 	r.counters = share(r.counters, cloudv1.MaxCounters, func(c *cloudv1.ListenerCounter) string { return c.LoadBalancerID })
 	return r
-}
-
-// shortened returns at most the first n bytes of a text.
-func shortened(text string, n int) string {
-	if len(text) > n {
-		return strings.ToValidUTF8(text[:n], "")
-	}
-	return text
 }
 
 // reportedMember identifies a member in reports.
@@ -79,7 +71,7 @@ func (s *sentHealth) changes(health []cloudv1.MemberHealth) (changes []cloudv1.M
 	changes = []cloudv1.MemberHealth{}
 	present := make(map[reportedMember]bool, len(health))
 	for _, h := range health {
-		h.Detail = shortened(h.Detail, maxHealthDetail)
+		h.Detail = visible.Cut(h.Detail, maxHealthDetail)
 		id := reportedAs(&h)
 		present[id] = true
 		if was, known := s.known[id]; was != h && (known || h.State != cloudv1.OperatingUnknown) {

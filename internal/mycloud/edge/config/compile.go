@@ -134,7 +134,7 @@ func (c *compiler) ownersOfAddresses() map[netip.Addr]*cloudv1.LoadBalancer {
 // address returns the address of a load balancer, or why the edge must not answer for it.
 func (c *compiler) address(lb *cloudv1.LoadBalancer, vip cloudv1.VIP) (netip.Addr, error) {
 	address, err := netip.ParseAddr(vip.Address)
-	if err != nil || address.Zone() != "" || familyOf(address) != vip.Family {
+	if err != nil || address.Zone() != "" || cloudv1.FamilyOf(address) != vip.Family {
 		return address, fmt.Errorf("address %q is not an IP address of family %s", vip.Address, vip.Family)
 	}
 	within := func(pool netip.Prefix) bool { return pool.Contains(address) }
@@ -264,7 +264,7 @@ func sources(cidrs []string, family string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, err
 		}
-		if familyOf(prefix.Addr()) == family {
+		if cloudv1.FamilyOf(prefix.Addr()) == family {
 			allowed = append(allowed, prefix)
 		}
 	}
@@ -273,13 +273,6 @@ func sources(cidrs []string, family string) ([]netip.Prefix, error) {
 	}
 	slices.SortFunc(allowed, netip.Prefix.Compare)
 	return slices.Compact(allowed), nil
-}
-
-func familyOf(a netip.Addr) string {
-	if a.Is4() {
-		return cloudv1.FamilyIPv4
-	}
-	return cloudv1.FamilyIPv6
 }
 
 // compiledPool is a pool of the load balancer at hand, or why it cannot be had.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/state"
 )
 
@@ -38,7 +39,7 @@ func machinesOf(s *state.State) map[netip.Addr]string {
 // into the edge itself, round in circles, or to what load balancers are not for.
 func (c *compiler) member(text, family string) (netip.Addr, error) {
 	address, err := netip.ParseAddr(text)
-	if err != nil || familyOf(address) != family || address.Zone() != "" {
+	if err != nil || cloudv1.FamilyOf(address) != family || address.Zone() != "" {
 		return address, fmt.Errorf("%q is not an address of family %s", text, family)
 	}
 	contains := func(network netip.Prefix) bool { return network.Contains(address) }

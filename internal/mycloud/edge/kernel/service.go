@@ -70,7 +70,7 @@ func (t target) String() string {
 // newService returns the listener without members.
 func newService(l config.Listener, p *config.Pool) (*service, error) {
 	s := &service{
-		id:       serviceID{l.LoadBalancer, l.Key, cloudv1.FamilyIPv4},
+		id:       serviceID{l.LoadBalancer, l.Key, cloudv1.FamilyOf(l.Address)},
 		nat:      l.Engine == config.NAT,
 		protocol: l.Protocol,
 		at:       netip.AddrPortFrom(l.Address, l.Port),
@@ -78,9 +78,6 @@ func newService(l config.Listener, p *config.Pool) (*service, error) {
 		maxQPS:   l.MaxQPS,
 		idle:     l.IdleTimeout,
 		sticky:   p.Algorithm == cloudv1.AlgorithmSourceIP,
-	}
-	if l.Address.Is6() {
-		s.id.family = cloudv1.FamilyIPv6
 	}
 	switch {
 	case !s.id.valid():

@@ -229,7 +229,7 @@ func AddressProblem(family, address string) string {
 	if err != nil || a.Zone() != "" {
 		return fmt.Sprintf("must be an IP address, not %q", address)
 	}
-	if got := Family(a); got != family {
+	if got := cloudv1.FamilyOf(a); got != family {
 		return fmt.Sprintf("must be an address of family %s, not %q", family, address)
 	}
 	return ""
@@ -256,12 +256,4 @@ func MemberProblem(family, address string) string {
 // addresses.
 var specialNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
-}
-
-// Family returns the family of an address.
-func Family(a netip.Addr) string {
-	if a.Is4() {
-		return cloudv1.FamilyIPv4
-	}
-	return cloudv1.FamilyIPv6
 }

@@ -8,13 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -176,7 +176,7 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 func (e *Edge) setFaults(faults []cloudv1.EdgeFault) {
 	e.Faults, e.faults = make([]cloudv1.EdgeFault, 0, len(faults)), map[string][]cloudv1.EdgeFault{}
 	for _, f := range faults {
-		f.Detail = shortened(f.Detail, faultBytes)
+		f.Detail = visible.Cut(f.Detail, faultBytes)
 		e.Faults = append(e.Faults, f)
 		e.faults[f.LoadBalancerID] = append(e.faults[f.LoadBalancerID], f)
 	}
@@ -202,7 +202,7 @@ func merged(old map[memberID]cloudv1.MemberHealth, h *cloudv1.Heartbeat) map[mem
 		case m.State == cloudv1.OperatingUnknown:
 			delete(health, id)
 		case known || len(health) < cloudv1.MaxHealth:
-			m.Detail = shortened(m.Detail, healthBytes)
+			m.Detail = visible.Cut(m.Detail, healthBytes)
 			health[id] = m
 		}
 	}
@@ -210,14 +210,6 @@ func merged(old map[memberID]cloudv1.MemberHealth, h *cloudv1.Heartbeat) map[mem
 }
 
 func sameState(a, b cloudv1.MemberHealth) bool { return a.State == b.State }
-
-// shortened returns at most the first n bytes of a text.
-func shortened(text string, n int) string {
-	if len(text) > n {
-		return strings.ToValidUTF8(text[:n], "")
-	}
-	return text
-}
 
 // Get returns an edge, or nil.
 func (r *Registry) Get(id string) *Edge {

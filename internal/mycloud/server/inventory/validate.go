@@ -130,7 +130,7 @@ func (inv *Inventory) Prefixes() []balancer.AddressPool {
 	pools := make([]balancer.AddressPool, 0, len(inv.AddressPools))
 	for _, p := range inv.AddressPools {
 		prefix := netip.MustParsePrefix(p.CIDR)
-		pools = append(pools, balancer.AddressPool{Scheme: p.Scheme, Family: balancer.Family(prefix.Addr()), Prefix: prefix})
+		pools = append(pools, balancer.AddressPool{Scheme: p.Scheme, Family: cloudv1.FamilyOf(prefix.Addr()), Prefix: prefix})
 	}
 	return pools
 }

@@ -176,10 +176,7 @@ const mostAnnounced = 200
 func (d edgeDetails) title() string { return visible.Text(d.Name) }
 
 func (p *Page) edge(tx *store.Tx, r *http.Request) (any, error) {
-	e, err := store.Edges.Get(tx, r.PathValue("id"))
-	if _, none := errors.AsType[*store.NotFoundError](err); none {
-		return nil, &refusal{http.StatusNotFound, "There is no such edge. It may have been deleted."}
-	}
+	e, err := named(tx, r, store.Edges, "edge")
 	if err != nil {
 		return nil, err
 	}

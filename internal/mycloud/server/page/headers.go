@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"quaymaster.dev/internal/look"
 )
 
 // policy lets a page load what this server serves, and nothing else: no inline script or style, no other site. A script cannot
@@ -58,8 +60,11 @@ func newAssets() *assets {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(content)
 		short := strings.TrimPrefix(name, "assets/")
+		if short == "style.css" {
+			content = append([]byte(look.CSS), content...)
+		}
+		sum := sha256.Sum256(content)
 		address := Path + "assets/" + hex.EncodeToString(sum[:6]) + "/" + short
 		a.addresses[short], a.files[address] = address, asset{path.Base(name), content}
 		return nil

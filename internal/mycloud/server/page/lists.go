@@ -177,12 +177,8 @@ func (p *Page) search(tx *store.Tx, r *http.Request) (any, error) {
 		}
 		out.Hits = append(out.Hits, h)
 	}
-	matches := func(texts ...string) bool {
-		all := strings.ToLower(strings.Join(texts, "\n"))
-		return !slices.ContainsFunc(search, func(w string) bool { return !strings.Contains(all, w) })
-	}
 	err = store.Edges.Each(tx, func(e *cloudv1.Edge) error {
-		if matches(append(e.Addresses, e.Name, e.ID, e.Zone)...) {
+		if matches(search, append(e.Addresses, e.Name, e.ID, e.Zone)...) {
 			add(hit{"Edge", e.Name, e.ID, strings.Join(e.Addresses, ", "), link("edges", e.ID)})
 		}
 		return nil
@@ -195,7 +191,7 @@ func (p *Page) search(tx *store.Tx, r *http.Request) (any, error) {
 		return nil, err
 	}
 	for _, c := range certificates {
-		if matches(append(c.DNSNames, c.Name, c.ID, c.Fingerprint)...) {
+		if matches(search, append(c.DNSNames, c.Name, c.ID, c.Fingerprint)...) {
 			add(hit{"Certificate", c.Name, c.ID, strings.Join(c.DNSNames, ", "), Path + "certificates#" + c.ID})
 		}
 	}
@@ -213,7 +209,7 @@ func (p *Page) search(tx *store.Tx, r *http.Request) (any, error) {
 		return nil, err
 	}
 	for _, j := range jobs {
-		if matches(j.ID, j.Target.ID) {
+		if matches(search, j.ID, j.Target.ID) {
 			add(hit{"Job", j.Name, j.ID, label(j.State), link("jobs", j.ID)})
 		}
 	}

@@ -298,15 +298,21 @@ type balancerDetails struct {
 
 func (d balancerDetails) title() string { return visible.Text(d.Name) }
 
-func (p *Page) loadBalancer(tx *store.Tx, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	lb, err := store.LoadBalancers.Get(tx, id)
+// named returns the object that the address of a request names.
+func named[T any](tx *store.Tx, r *http.Request, kind store.Kind[T], noun string) (*T, error) {
+	v, err := kind.Get(tx, r.PathValue("id"))
 	if _, none := errors.AsType[*store.NotFoundError](err); none {
-		return nil, &refusal{http.StatusNotFound, "There is no such load balancer. It may have been deleted."}
+		return nil, &refusal{http.StatusNotFound, "There is no such " + noun + ". It may have been deleted."}
 	}
+	return v, err
+}
+
+func (p *Page) loadBalancer(tx *store.Tx, r *http.Request) (any, error) {
+	lb, err := named(tx, r, store.LoadBalancers, "load balancer")
 	if err != nil {
 		return nil, err
 	}
+	id := lb.ID
 	short := rowOf(lb)
 	_, problems, err := p.rows(tx)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,12 +118,7 @@ func (m *mirror[T, R]) read(tx *store.Tx) error {
 
 func (m *mirror[T, R]) sort(tx *store.Tx) {
 	// Others may still use the old one.
-	sorted := make([]R, 0, len(m.byID))
-	for _, r := range m.byID {
-		sorted = append(sorted, r)
-	}
-	slices.SortFunc(sorted, m.order)
-	m.revision, m.sorted = tx.Revision(), sorted
+	m.revision, m.sorted = tx.Revision(), slices.SortedFunc(maps.Values(m.byID), m.order)
 }
 
 // mostBefore is how much later a snapshot may be and still count as an earlier one by its revision: a state that is restored
@@ -177,19 +173,19 @@ func rowOf(lb *cloudv1.LoadBalancer) row {
 		tags = append(tags, k+":"+v)
 	}
 	slices.Sort(tags)
-	r.tags = strings.ToLower(strings.Join(tags, "\n"))
+	r.tags = strings.Join(tags, "\n")
 	return r
 }
 
-// matches reports whether a load balancer has all words, which are in lower case: in its name, id, addresses, listeners or tags.
+// matches reports whether a load balancer has all words in its name, id, addresses, listeners or tags.
 func (r *row) matches(words []string) bool {
-	for _, w := range words {
-		has := func(text string) bool { return strings.Contains(strings.ToLower(text), w) }
-		if !has(r.Name) && !has(r.ID) && !strings.Contains(r.tags, w) && !slices.ContainsFunc(r.Addresses, has) && !slices.ContainsFunc(r.Listeners, has) {
-			return false
-		}
-	}
-	return true
+	return matches(words, append(slices.Concat(r.Addresses, r.Listeners), r.Name, r.ID, r.tags)...)
+}
+
+// matches reports whether texts have all words, which are in lower case.
+func matches(words []string, texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 }
 
 func byName(a, b row) int {

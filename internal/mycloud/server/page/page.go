@@ -24,6 +24,7 @@ import (
 	"quaymaster.dev/internal/mycloud/server/edges"
 	"quaymaster.dev/internal/mycloud/server/history"
 	"quaymaster.dev/internal/mycloud/server/store"
+	"quaymaster.dev/internal/ratelimit"
 )
 
 // Path is where the page is served, and below it.
@@ -59,7 +60,7 @@ type Page struct {
 
 	templates map[string]*template.Template
 	assets    *assets
-	logins    *logins
+	logins    *ratelimit.ByKey[string]
 	balancers *mirror[cloudv1.LoadBalancer, row]
 	jobs      *mirror[cloudv1.Job, cloudv1.Job]
 	found     found
@@ -68,8 +69,9 @@ type Page struct {
 // New returns a page.
 func New(o Options) *Page {
 	p := &Page{
-		Options: o, assets: newAssets(), logins: newLogins(), balancers: newMirror(store.LoadBalancers, rowOf, byName),
-		jobs: newMirror(store.Jobs, func(j *cloudv1.Job) cloudv1.Job { return *j }, latest),
+		Options: o, assets: newAssets(), logins: ratelimit.New[string](loginEvery, loginBurst, mostSources),
+		balancers: newMirror(store.LoadBalancers, rowOf, byName),
+		jobs:      newMirror(store.Jobs, func(j *cloudv1.Job) cloudv1.Job { return *j }, latest),
 	}
 	p.templates = p.parse()
 	return p

@@ -9,11 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
-	"k8s.io/utils/lru"
 )
 
 const (
@@ -91,7 +87,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	f := loginForm{Next: inside(r.PostForm.Get("next"))}
 	from := source(r.RemoteAddr)
-	refund, ok := p.logins.attempt(from, p.Clock.Now())
+	refund, ok := p.logins.Take(from, p.Clock.Now())
 	if !ok {
 		w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery.Seconds())))
 		f.Problem = "Too many failed attempts from your address; wait a few seconds."
@@ -155,32 +151,6 @@ const (
 	// mostSources limits the addresses that are remembered.
 	mostSources = 4096
 )
-
-// logins limits failed attempts by the network they come from. It is safe for concurrent use.
-type logins struct {
-	mu   sync.Mutex
-	from *lru.Cache
-}
-
-func newLogins() *logins { return &logins{from: lru.New(mostSources)} }
-
-// attempt counts an attempt as failed until refund is called. It returns false if no other may be made.
-func (l *logins) attempt(from string, now time.Time) (refund func(), ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known, ok := l.from.Get(from)
-	if !ok {
-		known = rate.NewLimiter(rate.Every(loginEvery), loginBurst)
-		l.from.Add(from, known)
-	}
-	limiter := known.(*rate.Limiter)
-	if limiter.TokensAt(now) < 1 {
-		return nil, false
-	}
-	taken := limiter.ReserveN(now, 1)
-	// A reservation can only be canceled as of a time before it acts, which this one does now.
-	return func() { taken.CancelAt(now) }, true
-}
 
 // source returns the network that an address is in: IPv6 gives a machine as many addresses as it likes.
 func source(remote string) string {

@@ -10,16 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/tool/doctor"
 )
 
+// Refused is an annotation that is denied whatever catalogs are enabled; see webhook/service.AnnotationProbe.
+const Refused = "quaymaster.dev/probe"
+
 const (
 	// probeName is the name of the Services sent as dry runs.
-	probeName = "quayctl-doctor"
-	// badKey is an annotation that is denied whatever catalogs are enabled; see webhook/service.AnnotationProbe.
-	badKey = "quaymaster.dev/probe"
+	probeName = "quayctl-probe"
 	// denied is part of the API server's message when a webhook denies a request.
 	denied = "denied the request"
 )
@@ -35,11 +37,11 @@ func (c *Checks) Admission(ctx context.Context) doctor.Result {
 	if namespace == "" {
 		return result
 	}
-	_, err := c.create(ctx, namespace, map[string]string{badKey: probeName})
+	_, err := DryRun(ctx, c.API, namespace, c.Class, map[string]string{Refused: probeName})
 	if result := c.checkBad(err, namespace, validate); result.Level != doctor.OK {
 		return result
 	}
-	good, err := c.create(ctx, namespace, nil)
+	good, err := DryRun(ctx, c.API, namespace, c.Class, nil)
 	return c.checkGood(good, err, namespace)
 }
 
@@ -73,18 +75,19 @@ func (c *Checks) reviewed(ctx context.Context, w *called) (string, doctor.Result
 	return chosen, doctor.Result{}
 }
 
-func (c *Checks) create(
-	ctx context.Context, namespace string, annotations map[string]string,
+// DryRun sends a load balancer of a class, which may be empty, to the API server as a dry run.
+func DryRun(
+	ctx context.Context, api kubernetes.Interface, namespace, class string, annotations map[string]string,
 ) (*corev1.Service, error) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName, Annotations: annotations},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer,
 			Ports: []corev1.ServicePort{{Name: "probe", Port: 80}}},
 	}
-	if c.Class != "" {
-		svc.Spec.LoadBalancerClass = &c.Class
+	if class != "" {
+		svc.Spec.LoadBalancerClass = &class
 	}
-	return c.API.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return api.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // checkBad checks the response to an invalid Service. Only a denial by our webhook is correct.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
 
@@ -36,7 +37,7 @@ func Encode(s string) string {
 // frontendName returns the name of a listener's frontend. Names of frontends and backends are never equal, because
 // those of backends have one more part.
 func frontendName(l *config.Listener) string {
-	return Encode(l.LoadBalancer) + ":" + Encode(l.Key) + ":" + familyOf(l.Address)
+	return Encode(l.LoadBalancer) + ":" + Encode(l.Key) + ":" + cloudv1.FamilyOf(l.Address.Unmap())
 }
 
 // backendName returns the name of the backend of a pool for one kind of listener.
@@ -64,11 +65,4 @@ func serverID(name string, taken map[uint32]bool) uint32 {
 }
 
 // Family returns the address family of the listener.
-func (f *Frontend) Family() string { return familyOf(f.Listener.Address) }
-
-func familyOf(a netip.Addr) string {
-	if a.Unmap().Is4() {
-		return "ipv4"
-	}
-	return "ipv6"
-}
+func (f *Frontend) Family() string { return cloudv1.FamilyOf(f.Listener.Address.Unmap()) }

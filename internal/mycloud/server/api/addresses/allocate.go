@@ -73,7 +73,7 @@ func (a *Addresses) allocate(tx *store.Tx, scheme, family, loadBalancer string) 
 	}
 	for _, x := range had {
 		// Only addresses are stored.
-		if address, _ := netip.ParseAddr(x.ID); balancer.Family(address) == family {
+		if address, _ := netip.ParseAddr(x.ID); cloudv1.FamilyOf(address) == family {
 			return assign(tx, address, loadBalancer)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 	lumberjack "gopkg.in/natefinch/lumberjack.v2"
-	"k8s.io/utils/lru"
+
+	"quaymaster.dev/internal/ratelimit"
 )
 
 // Entry is a line of the log: one request that asked for a change.
@@ -65,7 +65,7 @@ type Log struct {
 	logger *slog.Logger
 	// lost counts entries that could not be written, and omitted those of refused requests that were too many.
 	lost, omitted prometheus.Counter
-	refusals      refusals
+	refusals      *ratelimit.ByKey[Actor]
 
 	mu sync.Mutex
 	// torn is true if the last line may be incomplete.
@@ -87,7 +87,7 @@ func Open(o Options) (*Log, error) {
 
 func newLog(out io.WriteCloser, logger *slog.Logger) *Log {
 	return &Log{
-		out: out, logger: logger, refusals: refusals{limits: lru.New(mostActors)},
+		out: out, logger: logger, refusals: ratelimit.New[Actor](refusedEvery, refusedBurst, mostActors),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mycloud_audit_log_lost_total", Help: "Entries of the audit log that could not be written.",
 		}),
@@ -148,18 +148,6 @@ const (
 	// mostActors limits the actors that are remembered.
 	mostActors = 4096
 )
-
-// refusals limits entries by their actor. It is safe for concurrent use.
-type refusals struct{ limits *lru.Cache }
-
-func (f *refusals) allow(a Actor) bool {
-	known, ok := f.limits.Get(a)
-	if !ok {
-		known = rate.NewLimiter(rate.Every(refusedEvery), refusedBurst)
-		f.limits.Add(a, known)
-	}
-	return known.(*rate.Limiter).Allow()
-}
 
 type noteKey struct{}
 

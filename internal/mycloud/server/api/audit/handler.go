@@ -31,7 +31,7 @@ func (l *Log) Wrap(next http.Handler, writes func(*http.Request) bool) http.Hand
 		// Also if the handler panics.
 		defer func() {
 			e := entryOf(r, seen, n)
-			if *permitted || l.refusals.allow(e.Actor) {
+			if *permitted || l.refusals.Allow(e.Actor) {
 				l.Append(ctx, e)
 			} else {
 				l.omitted.Inc()

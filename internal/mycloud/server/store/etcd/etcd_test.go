@@ -410,7 +410,7 @@ func TestMove(t *testing.T) {
 	if err := Write(t.Context(), o, from); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(t.Context(), o, from); !errors.Is(err, ErrExists) {
+	if err := Write(t.Context(), o, from); !errors.Is(err, errExists) {
 		t.Errorf("over a state: %v", err)
 	}
 	// A write meanwhile is not lost.

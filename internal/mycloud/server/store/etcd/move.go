@@ -10,8 +10,8 @@ import (
 	"quaymaster.dev/internal/mycloud/server/store"
 )
 
-// ErrExists is returned if there is a state already.
-var ErrExists = errors.New("there is a state already; choose a different prefix")
+// errExists is returned if there is a state already.
+var errExists = errors.New("there is a state already; choose a different prefix")
 
 // Read calls use with a copy of a state. Servers may go on meanwhile.
 func Read(o Options, use func(*store.Copy) error) error {
@@ -65,7 +65,7 @@ func Write(ctx context.Context, o Options, from *store.Copy) error {
 		return fmt.Errorf("write state to etcd %v: %w", o.Config.Endpoints, err)
 	}
 	if at.value != "" {
-		return fmt.Errorf("write state to etcd %v, prefix %s: %w", o.Config.Endpoints, o.Prefix, ErrExists)
+		return fmt.Errorf("write state to etcd %v, prefix %s: %w", o.Config.Endpoints, o.Prefix, errExists)
 	}
 	if err := s.clear(ctx); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *Store) ifNone(ctx context.Context, operations []clientv3.Op) error {
 		return fmt.Errorf("write state to etcd: %w", err)
 	}
 	if !resp.Succeeded {
-		return ErrExists
+		return errExists
 	}
 	return nil
 }

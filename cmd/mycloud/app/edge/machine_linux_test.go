@@ -1,4 +1,4 @@
-package app
+package edge
 
 import (
 	"errors"
@@ -51,8 +51,8 @@ func TestOwnToken(t *testing.T) {
 }
 
 func TestReserved(t *testing.T) {
-	o := edgeOptions{}
-	o.endpoints = []string{"https://198.51.100.7:8443", "https://198.51.100.8"}
+	o := options{}
+	o.cloud.Endpoints = func() []string { return []string{"https://198.51.100.7:8443", "https://198.51.100.8"} }
 	o.bgp.Peers = []announce.Peer{{Address: netip.MustParseAddr("198.51.100.1")}}
 	o.vrrp.Peers = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
 	// The machine has one address with the longest prefix.

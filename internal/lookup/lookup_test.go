@@ -18,9 +18,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/volume"
-	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/harness/cloud"
 )
 
@@ -132,7 +132,7 @@ func TestVolumesOfOthersCostNoCall(t *testing.T) {
 func TestVolumeThatDoesNotExist(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"never did": nil,
-		"any more":  problem(http.StatusGone, cloudv1.CodeResourceGone),
+		"any more":  cloud.Refuse(http.StatusGone, cloudv1.CodeResourceGone),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, lookup.Options{})
@@ -155,28 +155,12 @@ func TestVolumeThatDoesNotExist(t *testing.T) {
 	}
 }
 
-func problem(status int, code string) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(w, status, code)
-		return true
-	}
-}
-
-func body(status int, contentType, text string) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(status)
-		_, err := w.Write([]byte(text))
-		return err == nil
-	}
-}
-
 func volumeBody(t *testing.T, v cloudv1.Volume) func(http.ResponseWriter, *http.Request) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return body(http.StatusOK, "application/json", string(text))
+	return cloud.Answer(http.StatusOK, "application/json", string(text))
 }
 
 // A response that is not the cloud's answer about the volume results in neither labels nor the volume's absence. If the
@@ -187,14 +171,14 @@ func TestOutages(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request) bool
 		whole  bool
 	}{
-		"404 of a proxy":     {body(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), true},
-		"unavailable":        {problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable), true},
-		"too many requests":  {problem(http.StatusTooManyRequests, cloudv1.CodeRateLimited), true},
+		"404 of a proxy":     {cloud.Answer(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), true},
+		"unavailable":        {cloud.Refuse(http.StatusServiceUnavailable, cloudv1.CodeUnavailable), true},
+		"too many requests":  {cloud.Refuse(http.StatusTooManyRequests, cloudv1.CodeRateLimited), true},
 		"connection is cut":  {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, true},
-		"internal error":     {problem(http.StatusInternalServerError, cloudv1.CodeInternal), false},
-		"forbidden":          {problem(http.StatusForbidden, cloudv1.CodeForbidden), false},
-		"no JSON":            {body(http.StatusOK, "application/json", "{"), false},
-		"nothing":            {body(http.StatusOK, "application/json", "{}"), false},
+		"internal error":     {cloud.Refuse(http.StatusInternalServerError, cloudv1.CodeInternal), false},
+		"forbidden":          {cloud.Refuse(http.StatusForbidden, cloudv1.CodeForbidden), false},
+		"no JSON":            {cloud.Answer(http.StatusOK, "application/json", "{"), false},
+		"nothing":            {cloud.Answer(http.StatusOK, "application/json", "{}"), false},
 		"another volume":     {volumeBody(t, cloudv1.Volume{Object: named("vol-data-2"), Zone: "eu-1a", Region: "eu-1"}), false},
 		"no zone":            {volumeBody(t, cloudv1.Volume{Object: named("vol-data-1"), Region: "eu-1"}), false},
 		"no region":          {volumeBody(t, cloudv1.Volume{Object: named("vol-data-1"), Zone: "eu-1a"}), false},

@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/cloudapi/pace"
-	"quaymaster.dev/provider/lookup"
 )
 
 // Metrics counts requests to the cloud and lookups.

@@ -1,4 +1,4 @@
-package app
+package edge
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func isOwnAddress(own []netip.Addr, err error) func(netip.Prefix) bool {
 
 // reserved returns the addresses that neither load balancers nor members must have: the edge could not reach the API or
 // be reached itself any more, or clients would reach what is not for them. The machine has those of load balancers, too.
-func (o *edgeOptions) reserved(ctx context.Context, isOwn func(netip.Prefix) bool) map[netip.Addr]string {
+func (o *options) reserved(ctx context.Context, isOwn func(netip.Prefix) bool) map[netip.Addr]string {
 	const machine = "the machine itself"
 	found := map[netip.Addr]string{}
 	for _, a := range o.bgp.Sources {
@@ -88,7 +88,7 @@ func (o *edgeOptions) reserved(ctx context.Context, isOwn func(netip.Prefix) boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	for _, text := range o.endpoints {
+	for _, text := range o.cloud.Endpoints() {
 		endpoint, err := url.Parse(text)
 		if err != nil {
 			continue

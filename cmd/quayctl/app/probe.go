@@ -9,42 +9,38 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/kube/leadership"
-	"quaymaster.dev/internal/version"
-	"quaymaster.dev/webhook/service"
+	"quaymaster.dev/internal/tool/doctor/webhooks"
 )
 
-const (
-	// probeUserAgent identifies the command in the logs of the API server.
-	probeUserAgent = "quaymaster-probe"
-	// probePoll is the time between two attempts: permissions that were granted a moment ago are not in effect on every
-	// API server yet.
-	probePoll = time.Second
-)
+// probePoll is the time between two attempts: permissions that were granted a moment ago are not in effect on every API
+// server yet.
+const probePoll = time.Second
 
-// probeOptions holds the flags of quaymaster probe.
+// probeOptions holds the flags of quayctl probe.
 type probeOptions struct {
-	kubeconfig, namespace, class, lease string
-	timeout                             time.Duration
+	flags.Cluster
+
+	namespace, class, lease string
+	timeout                 time.Duration
 }
 
 func newProbeCommand() *cobra.Command {
 	o := &probeOptions{}
 	cmd := &cobra.Command{
 		Use:   "probe",
-		Short: "Check that the API server calls the webhooks and that the controllers have a leader",
+		Short: "Check that webhooks are called and the controllers have a leader",
 		Long: "Check that the API server calls the webhooks and that the controllers have a leader. The webhooks must\n" +
-			"deny a Service with a mistake, which is sent as a dry run. The chart runs this for helm test; quayctl\n" +
-			"doctor finds out why it fails.",
-		Args: command.NoArguments,
+			"deny a Service with a mistake, which is sent as a dry run. The chart runs this for helm test, because it\n" +
+			"needs fewer rights than quayctl doctor, which finds out why it fails.",
+		Example: "  quayctl probe --namespace=quaymaster-system --lease=kube-system/cloud-controller-manager",
+		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.namespace == "" && o.lease == "" {
 				return command.Usagef("set --namespace, --lease or both")
@@ -53,8 +49,8 @@ func newProbeCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
-	fs.StringVar(&o.namespace, "namespace", "", "`namespace` of the Service; empty to skip the webhooks")
+	o.Cluster.AddFlags(fs)
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the Service; empty to skip the webhooks")
 	fs.StringVar(&o.class, "load-balancer-class", "", "`class` of the Service; empty for none")
 	fs.StringVar(&o.lease, "lease", "", "`namespace/name` of the controllers' lease; empty to skip the controllers")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long failed checks are repeated")
@@ -62,13 +58,12 @@ func newProbeCommand() *cobra.Command {
 }
 
 func (o *probeOptions) run(ctx context.Context, out io.Writer) error {
-	cfg, err := connect.APIServer(o.kubeconfig)
+	cfg, err := o.RESTConfig()
 	if err != nil {
 		return err
 	}
-	cfg.UserAgent = probeUserAgent + "/" + version.Version()
 	// A call that hangs leaves time for retries.
-	cfg.Timeout = o.timeout / 4
+	cfg.Timeout = min(cfg.Timeout, o.timeout/4)
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -112,21 +107,12 @@ func (p probe) repeat(ctx context.Context, passed string, check func(context.Con
 
 // webhooks returns an error unless the webhooks deny a Service that they must deny, whatever catalogs are enabled.
 func (p probe) webhooks(ctx context.Context, namespace, class string) error {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: probeUserAgent, Annotations: map[string]string{service.AnnotationProbe: probeUserAgent},
-		},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	if class != "" {
-		svc.Spec.LoadBalancerClass = &class
-	}
-	_, err := p.api.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := webhooks.DryRun(ctx, p.api, namespace, class, map[string]string{webhooks.Refused: "quayctl-probe"})
 	switch {
 	case err == nil:
 		return fmt.Errorf("an invalid Service was admitted in namespace %s: the API server does not call the webhooks, or "+
 			"none answers; quayctl doctor finds out why", namespace)
-	case apierrors.IsInvalid(err) && strings.Contains(err.Error(), service.AnnotationProbe):
+	case apierrors.IsInvalid(err) && strings.Contains(err.Error(), webhooks.Refused):
 		return nil
 	}
 	return fmt.Errorf("create an invalid Service in namespace %s as a dry run: %w", namespace, err)

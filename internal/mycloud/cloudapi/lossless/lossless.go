@@ -1,4 +1,6 @@
-package cloudapi
+// Package lossless keeps the members of load balancers that this version of the client does not know: what newer clients
+// have set outlives an update of the whole tree.
+package lossless
 
 import (
 	"bytes"
@@ -12,9 +14,9 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// DecodeLoadBalancer decodes a load balancer with its tree, such as the object of a change. If it has members that this
+// LoadBalancer decodes a load balancer with its tree, such as the object of a change. If it has members that this
 // client does not know, Unknown keeps data.
-func DecodeLoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
+func LoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	lb := &cloudv1.LoadBalancer{}
 	if strict(data, lb) == nil {
 		return lb, nil
@@ -27,11 +29,11 @@ func DecodeLoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
-// decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
-func decode(body []byte, out any) error {
+// Decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
+func Decode(body []byte, out any) error {
 	switch out := out.(type) {
 	case *cloudv1.LoadBalancer:
-		lb, err := DecodeLoadBalancer(body)
+		lb, err := LoadBalancer(body)
 		if err == nil {
 			*out = *lb
 		}
@@ -109,9 +111,9 @@ func members(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// withUnknown returns the body of an update with the unknown members of the object that it replaces, as read. What the update
+// Merge returns the body of an update with the unknown members of the object that it replaces, as read. What the update
 // removes, such as a listener, takes its unknown members with it.
-func withUnknown(spec cloudv1.LoadBalancerSpec, read json.RawMessage) (json.RawMessage, error) {
+func Merge(spec cloudv1.LoadBalancerSpec, read json.RawMessage) (json.RawMessage, error) {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)

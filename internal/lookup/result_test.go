@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/internal/lookup"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 // Every lookup is reported once, wherever the answer comes from.
@@ -39,7 +40,7 @@ func TestResultsAreTold(t *testing.T) {
 	}
 	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1})
 
-	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable))
+	f.cloud.Intercept(cloud.Refuse(http.StatusServiceUnavailable, cloudv1.CodeUnavailable))
 	f.pass(2 * time.Minute)
 	ask()
 	ask()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/lookup"
 )
 
 // slow is a cloud whose responses take a second. It is not a server, so that it works with synctest's clock.

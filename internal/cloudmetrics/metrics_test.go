@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"quaymaster.dev/internal/cloudmetrics"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/cloudmetrics"
-	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/harness/cloud"
 )
 

@@ -15,8 +15,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/lookup"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	"quaymaster.dev/provider/lookup"
 )
 
 // catalog is a cloud with the volume types in list; it hangs while list is nil.
