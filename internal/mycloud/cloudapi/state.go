@@ -96,6 +96,12 @@ func (c *Client) Expects() bool {
 	return c.expected != nil
 }
 
+// Elsewhere makes the next call ask another server, if there is one: the one that was asked belongs to a different cloud.
+func (c *Client) Elsewhere() {
+	number, _ := c.endpoints.use()
+	c.endpoints.leave(number)
+}
+
 // Identify makes sure that the cloud is the right one, as every call does.
 func (c *Client) Identify(ctx context.Context) error {
 	return c.identified(ctx, &request{method: http.MethodGet, path: "/v1/meta"})
@@ -199,13 +205,20 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	r := &request{method: http.MethodGet, path: cloudv1.BackupPath}
+	if err := c.identified(ctx, r); err != nil {
+		return err
+	}
+	_, state, err := c.expect(ctx, r)
+	if err != nil {
+		return err
+	}
 	id := rand.Text()
 	number, endpoint := c.endpoints.use()
-	resp, err := c.send(ctx, endpoint, r, nil, id, token, "")
+	resp, err := c.send(ctx, endpoint, r, nil, id, token, state)
 	for left := len(c.endpoints.all) - 1; err != nil && left > 0 && ctx.Err() == nil; left-- {
 		c.endpoints.leave(number)
 		number, endpoint = c.endpoints.use()
-		resp, err = c.send(ctx, endpoint, r, nil, id, token, "")
+		resp, err = c.send(ctx, endpoint, r, nil, id, token, state)
 	}
 	if err != nil {
 		return err
