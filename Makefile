@@ -58,6 +58,7 @@ FUZZTIME ?= 10s
 SOAK ?= 10m
 SEED ?= 1
 STEPS ?=
+FORMER ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 KINDS ?=
 
 # How make bench-admission measures; see test/bench/admission. With these, it takes 10 to 15 minutes. PROFILES is a folder
@@ -303,6 +304,15 @@ test-ha: ## Check 200 histories of servers that share a state, while they and th
 	@tools/build.sh etcd
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 120m -v ./test/integration/replicas -runs 200 -seed $(SEED)
+
+.PHONY: test-skew
+test-skew: ## Check a server of FORMER (a tag or commit, by default the last tag) beside two of this version on one state.
+	@[ -n "$(FORMER)" ] || { echo "test-skew: there is no tag; set FORMER to a commit" >&2; exit 1; }
+	@tools/build.sh etcd
+	@$(MAKE) build
+	@rm -rf bin/former && git worktree prune && git worktree add --force --detach bin/former/tree '$(FORMER)'
+	@cd bin/former/tree && $(GO) build -o ../mycloud ./cmd/mycloud; built=$$?; git worktree remove --force '$(CURDIR)/bin/former/tree'; exit $$built
+	@$(GO_TEST) -count=1 -timeout 30m -v ./test/integration/replicas -former '$(CURDIR)/bin/former/mycloud' -runs 10 -seed $(SEED)
 
 .PHONY: soak-edge
 soak-edge: ## Play random sequences of load balancers, faults and crashes on two edges for SOAK (10m), from SEED (1), and count them.
