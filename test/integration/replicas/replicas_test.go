@@ -88,6 +88,7 @@ func newSite(t *testing.T) *site {
 		return path
 	}
 	inventoryFile, tokenFile := file("inventory.yaml", inventory), file("token", token)
+	edges := file("edge-token", edgeToken)
 	key := file("key", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 	for i := range 3 {
 		port, err := env.FreePort()
@@ -103,10 +104,13 @@ func newSite(t *testing.T) *site {
 			Name: name, Path: program, LogDir: dir, Args: []string{
 				"serve", "--listen=127.0.0.1:" + strconv.Itoa(port), "--data-dir=" + filepath.Join(dir, name),
 				"--store=etcd://" + strings.Join(s.etcd.Endpoints(), ",") + "/cloud", "--inventory=" + inventoryFile,
-				"--token-file=" + tokenFile, "--encryption-key-file=" + key, "--audit-log-file=" + audit,
-				"--member-network=10.0.0.0/24",
+				"--token-file=" + tokenFile, "--encryption-key-file=" + key, "--member-network=10.0.0.0/24",
+				"--edge-token-file=" + edges,
 			},
 		}}
+		if program != *former {
+			r.spec.Args = append(r.spec.Args, "--audit-log-file="+audit)
+		}
 		s.start(r)
 		t.Cleanup(func() { r.Kill() })
 		s.replicas = append(s.replicas, r)

@@ -9,21 +9,15 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
-// edgeToken is the own token of the edge.
-const edgeToken = "the-own-token-of-the-edge-1"
+// edgeToken is the token that edges share, and ownToken that of the edge.
+const edgeToken, ownToken = "open-edge", "the-own-token-of-the-edge-1"
 
 // TestEdgeOfAnyServer: whichever servers an edge reports to, and whatever their versions are, each of them knows its state,
 // the health of its members and what it has applied. A server that starts later learns it, too.
 func TestEdgeOfAnyServer(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	secret, err := s.client(token, s.replicas[0]).CreateToken(ctx, cloudv1.TokenSpec{
-		Name: "edge", TokenFields: cloudv1.TokenFields{Role: cloudv1.RoleEdge, Edge: "edge-1"},
-	}, cloudapi.WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	edge, err := s.client(secret.Secret, s.replicas...).RegisterEdge(ctx, cloudv1.EdgeSpec{Name: "edge-1", Token: edgeToken}, cloudapi.WriteOptions{})
+	edge, err := s.client(edgeToken, s.replicas...).RegisterEdge(ctx, cloudv1.EdgeSpec{Name: "edge-1", Token: ownToken}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +49,7 @@ func TestEdgeOfAnyServer(t *testing.T) {
 		if !complete || i%5 == 0 {
 			h.Counters, h.Announced = &[]cloudv1.ListenerCounter{}, &[]string{lb.VIPs[0].Address}
 		}
-		reply, err := s.client(edgeToken, r).Heartbeat(ctx, edge.ID, h)
+		reply, err := s.client(ownToken, r).Heartbeat(ctx, edge.ID, h)
 		if err != nil {
 			t.Fatal(err)
 		}
