@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,9 +21,10 @@ import (
 type toldStore struct {
 	store.Store
 
-	mu   sync.Mutex
-	err  error
-	last map[string]json.RawMessage
+	mu sync.Mutex
+	// err is the error of telling others, and current that of following them.
+	err, current error
+	last         map[string]json.RawMessage
 }
 
 func (s *toldStore) Tell(_ context.Context, topic, _ string, message []byte) error {
@@ -31,6 +34,12 @@ func (s *toldStore) Tell(_ context.Context, topic, _ string, message []byte) err
 		s.last[topic] = message
 	}
 	return s.err
+}
+
+func (s *toldStore) Current(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
 }
 
 func (s *toldStore) fail(err error) {
@@ -55,22 +64,49 @@ func (s *toldStore) details(t *testing.T) (d struct {
 	return d
 }
 
-// TestUntold: a server that could not tell others what an edge has reported says so, so that the edge reports everything
-// again, to any of them; and it tells them later.
-func TestUntold(t *testing.T) {
-	told := &toldStore{last: map[string]json.RawMessage{}}
-	c := newCloud(t, func(o *server.Options) {
+// withTold lets a server share its state.
+func withTold(t *testing.T, told *toldStore) setting {
+	t.Helper()
+	if os.Getenv(etcdVariable) != "" {
+		t.Skip("the state is in etcd")
+	}
+	return func(o *server.Options) {
 		o.EncryptionKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 		o.Store = func(o server.Options) (store.Store, error) {
 			file, err := store.Open(filepath.Join(o.DataDir, server.StateFile), o.Clock)
 			told.Store = file
 			return told, err
 		}
-	})
+	}
+}
+
+// TestUnreachable: who has no token does not learn why the state cannot be reached.
+func TestUnreachable(t *testing.T) {
+	told := &toldStore{last: map[string]json.RawMessage{}}
+	c := newCloud(t, withTold(t, told))
+	told.mu.Lock()
+	told.current = fmt.Errorf("%w: dial tcp 10.9.8.7:2379: connection refused", store.ErrUnavailable)
+	told.mu.Unlock()
+	for name, got := range map[string]answer{
+		"readiness": c.send(http.MethodGet, "/readyz", nil, "Authorization", ""),
+		"a guess":   c.send(http.MethodGet, "/v1/meta", nil, "Authorization", "Bearer guess"),
+	} {
+		if got.status != http.StatusServiceUnavailable || strings.Contains(string(got.body), "10.9.8.7") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	c.send(http.MethodGet, "/v1/meta", nil).want(t, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
+}
+
+// TestUntold: a server that could not tell others what an edge has reported says so, so that the edge reports everything
+// again, to any of them; and it tells them later.
+func TestUntold(t *testing.T) {
+	told := &toldStore{last: map[string]json.RawMessage{}}
+	c := newCloud(t, withTold(t, told))
 	lb := c.createLB(tree("web"))
 	edge := c.register("edge-1").ID
 	full := cloudv1.Heartbeat{
-		Health: &[]cloudv1.MemberHealth{{LoadBalancerID: lb.ID, PoolKey: "tcp/80", Family: "ipv4", MemberKey: "a", State: cloudv1.OperatingOnline}},
+		Health:   &[]cloudv1.MemberHealth{{LoadBalancerID: lb.ID, PoolKey: "tcp/80", Family: "ipv4", MemberKey: "a", State: cloudv1.OperatingOnline}},
 		Counters: &[]cloudv1.ListenerCounter{}, Announced: &[]string{"203.0.113.1"},
 	}
 	eventually(t, "the server tells others", func() bool { return c.beat(edge, full).Complete && len(told.details(t).Health) == 1 })

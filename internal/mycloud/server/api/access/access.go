@@ -4,6 +4,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -146,8 +147,9 @@ func Remaining(ctx context.Context) (time.Duration, error) {
 // refuse responds to a request without a valid token, or whose token cannot be read.
 func (t *Tokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
-		if f, ok := failure.Unavailable(err).(*failure.Error); ok { //nolint:errorlint // it was just created
-			f.Write(w, r)
+		if errors.Is(err, store.ErrUnavailable) {
+			// The cause may name machines, which a stranger must not learn of.
+			failure.New(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "%s", store.ErrUnavailable).RetryAfter(time.Second).Write(w, r)
 			return
 		}
 		t.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
