@@ -54,6 +54,8 @@ BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -
 # Where the files of a release will be downloaded from.
 RELEASE_URL ?= https://quaymaster.dev/releases/$(KUBE_VERSION)
 
+# Numbers of load balancers that make bench-cloud measures.
+CLOUD_SIZES ?= 1000,10000,100000
 FUZZTIME ?= 10s
 SOAK ?= 10m
 SEED ?= 1
@@ -357,6 +359,12 @@ bench: ## Run the benchmarks.
 
 # A network namespace of its own gives every webhook a cluster IP; see docs/explanation/performance.md.
 ISOLATED = unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
+
+.PHONY: bench-cloud
+bench-cloud: ## Measure how the cost of the cloud's API grows with its load balancers, on a file and on etcd (CLOUD_SIZES).
+	@tools/build.sh etcd
+	@$(GO_TEST) -count=1 -timeout 60m -run '^TestScale$$' ./test/bench/cloud -sizes '$(CLOUD_SIZES)'
+	@$(GO_TEST) -run '^$$' -bench '^BenchmarkUpdate$$' ./internal/mycloud/server/store/etcd
 
 .PHONY: bench-admission
 bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, BEFORE, PROFILES).
