@@ -55,7 +55,7 @@ func TestSnapshotsAreBounded(t *testing.T) {
 	expect("one that is too large", "y z", next("d", huge))
 	e := first("e", 10)
 	expect("one that was too large", gone, next("d", huge))
-	// Whoever lists again and again ends its own lists.
+	// A caller that lists again and again ends its own lists.
 	owner.Name = "greedy"
 	g := first("g", 4000)
 	for range 10 {
