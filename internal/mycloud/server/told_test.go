@@ -125,9 +125,9 @@ func TestUntold(t *testing.T) {
 func TestAnnouncedBound(t *testing.T) {
 	c := newCloud(t)
 	edge := c.register("edge-1").ID
-	addresses := make([]string, cloudv1.MaxAnnounced)
-	for i := range addresses {
-		addresses[i] = fmt.Sprintf("203.0.%d.%d", i/250, i%250)
+	var addresses []string
+	for i := range cloudv1.MaxAnnounced {
+		addresses = append(addresses, fmt.Sprintf("203.0.%d.%d", i/250, i%250))
 	}
 	c.beat(edge, cloudv1.Heartbeat{Announced: &addresses})
 	addresses = append(addresses, "203.0.255.255")

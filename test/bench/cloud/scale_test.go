@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"net/netip"
@@ -58,12 +59,12 @@ func TestScale(t *testing.T) {
 	}
 	for _, kind := range []string{"file", "etcd"} {
 		var all []*result
-		for _, text := range strings.Split(*sizes, ",") {
+		for text := range strings.SplitSeq(*sizes, ",") {
 			n, err := strconv.Atoi(text)
 			must(t, err)
 			t.Run(fmt.Sprintf("%s/%d", kind, n), func(t *testing.T) { all = append(all, measure(t, kind, n)) })
 		}
-		print(kind, all)
+		table(os.Stdout, kind, all)
 	}
 }
 
@@ -86,19 +87,23 @@ func (r *result) took(name string, all []time.Duration) {
 	}
 }
 
-func print(kind string, all []*result) {
-	fmt.Printf("\n%s:\n\n| measure | %d |", kind, all[0].size)
+// table writes the results of a store.
+func table(w io.Writer, kind string, all []*result) {
+	var b strings.Builder
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format, args...) } // a builder has no errors
+	line("\n%s:\n\n| measure | %d |", kind, all[0].size)
 	for _, r := range all[1:] {
-		fmt.Printf(" %d | ratio |", r.size)
+		line(" %d | ratio |", r.size)
 	}
-	fmt.Printf("\n|---|%s\n", strings.Repeat("---|", 2*len(all)-1))
+	line("\n|---|%s\n", strings.Repeat("---|", 2*len(all)-1))
 	for _, name := range all[0].names {
-		fmt.Printf("| %s | %.4g |", name, all[0].value[name])
+		line("| %s | %.4g |", name, all[0].value[name])
 		for _, r := range all[1:] {
-			fmt.Printf(" %.4g | %.2f |", r.value[name], r.value[name]/all[0].value[name])
+			line(" %.4g | %.2f |", r.value[name], r.value[name]/all[0].value[name])
 		}
-		fmt.Println()
+		line("\n")
 	}
+	_, _ = io.WriteString(w, b.String())
 }
 
 func must(t *testing.T, err error) {
