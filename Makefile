@@ -54,10 +54,13 @@ BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -
 # Where the files of a release will be downloaded from.
 RELEASE_URL ?= https://quaymaster.dev/releases/$(KUBE_VERSION)
 
+# Numbers of load balancers that make bench-cloud measures.
+CLOUD_SIZES ?= 1000,10000,100000
 FUZZTIME ?= 10s
 SOAK ?= 10m
 SEED ?= 1
 STEPS ?=
+FORMER ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 KINDS ?=
 
 # How make bench-admission measures; see test/bench/admission. With these, it takes 10 to 15 minutes. PROFILES is a folder
@@ -304,6 +307,15 @@ test-ha: ## Check 200 histories of servers that share a state, while they and th
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 120m -v ./test/integration/replicas -runs 200 -seed $(SEED)
 
+.PHONY: test-skew
+test-skew: ## Check a server of FORMER (a tag or commit, by default the last tag) beside two of this version on one state.
+	@[ -n "$(FORMER)" ] || { echo "test-skew: there is no tag; set FORMER to a commit" >&2; exit 1; }
+	@tools/build.sh etcd
+	@$(MAKE) build
+	@rm -rf bin/former && git worktree prune && git worktree add --force --detach bin/former/tree '$(FORMER)'
+	@cd bin/former/tree && $(GO) build -o ../mycloud ./cmd/mycloud; built=$$?; git worktree remove --force '$(CURDIR)/bin/former/tree'; exit $$built
+	@$(GO_TEST) -count=1 -timeout 30m -v -run '^(TestLinearizable|TestEdgeOfAnyServer)$$' ./test/integration/replicas -former '$(CURDIR)/bin/former/mycloud' -runs 10 -seed $(SEED)
+
 .PHONY: soak-edge
 soak-edge: ## Play random sequences of load balancers, faults and crashes on two edges for SOAK (10m), from SEED (1), and count them.
 	@tools/edge-packages.sh
@@ -347,6 +359,12 @@ bench: ## Run the benchmarks.
 
 # A network namespace of its own gives every webhook a cluster IP; see docs/explanation/performance.md.
 ISOLATED = unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
+
+.PHONY: bench-cloud
+bench-cloud: ## Measure how the cost of the cloud's API grows with its load balancers, on a file and on etcd (CLOUD_SIZES).
+	@tools/build.sh etcd
+	@$(GO_TEST) -count=1 -timeout 60m -run '^TestScale$$' ./test/bench/cloud -sizes '$(CLOUD_SIZES)'
+	@$(GO_TEST) -run '^$$' -bench '^BenchmarkUpdate$$' ./internal/mycloud/server/store/etcd
 
 .PHONY: bench-admission
 bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, BEFORE, PROFILES).

@@ -126,18 +126,22 @@ func (w *world) program() string {
 // startAPI starts mycloud serve, or starts it again.
 func (w *world) startAPI() {
 	w.Helper()
-	inventory := fmt.Sprintf(`regions: [{id: r}]
-zones: [{id: z, region: r}]
-address_pools: [{scheme: public, cidr: %s}, {scheme: public, cidr: "%s"}]
-`, edgenet.Pool4, edgenet.Pool6)
 	file := filepath.Join(w.dir, "inventory.yaml")
-	w.must(os.WriteFile(file, []byte(inventory), 0o600))
+	w.must(os.WriteFile(file, []byte(w.inventory()), 0o600))
 	w.api = exec.Command(w.program(), "serve", "--listen="+w.apiAddress(), "--allow-insecure-http", "--data-dir="+filepath.Join(w.dir, "api"), "--inventory="+file)
 	w.api.Env = append(os.Environ(), "MYCLOUD_TOKEN="+clientToken, "MYCLOUD_EDGE_TOKEN="+edgeToken)
 	w.api.Stderr = w.log("api")
 	w.must(w.Client.Start(w.api))
 	api := w.api
 	w.Cleanup(func() { kill(api) })
+}
+
+// inventory returns that of the API.
+func (w *world) inventory() string {
+	return fmt.Sprintf(`regions: [{id: r}]
+zones: [{id: z, region: r}]
+address_pools: [{scheme: public, cidr: %s}, {scheme: public, cidr: "%s"}]
+`, edgenet.Pool4, edgenet.Pool6)
 }
 
 func (w *world) apiAddress() string {

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,6 +23,9 @@ type clientOptions struct {
 	tokenFile string
 	insecure  bool
 	tls       tlsfiles.Files
+	cloudID   string
+	// identify makes sure that the cloud is the right one; if nil, any is, unless there is a cloudID.
+	identify func(context.Context) error
 	// variable is the environment variable with the token; it defaults to tokenVariable.
 	variable string
 }
@@ -33,6 +38,8 @@ func (o *clientOptions) addFlags(f *pflag.FlagSet) {
 		"URL of the API: scheme, host and port; may be repeated or have several separated by commas, for servers of the same "+
 			"cloud, of which one that fails is replaced by another; overrides "+endpointVariable)
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token; overrides "+o.variable)
+	f.StringVar(&o.cloudID, "cloud-id", "", "id of the cloud, which is the field id of GET /v1/meta: a different cloud at the endpoint is refused; overrides "+
+		cloudIDVariable)
 	f.BoolVar(&o.insecure, "allow-insecure-http", false,
 		"send the token in the clear to an http endpoint that is not local")
 	f.StringVar(&o.tls.CA, "ca-file", "",
@@ -70,14 +77,36 @@ func (o *clientOptions) call(do func(*cloudapi.Client) error) error {
 
 // clientWith returns the client with another token.
 func (o *clientOptions) clientWith(token func() (string, error)) (*cloudapi.Client, error) {
-	client, err := cloudapi.New(cloudapi.Options{
+	var client *cloudapi.Client
+	identify := o.identify
+	if identify == nil && o.id() != "" {
+		identify = func(ctx context.Context) error { return expect(ctx, client, o.id()) }
+	}
+	var err error
+	client, err = cloudapi.New(cloudapi.Options{
 		Endpoint: o.endpoints[0], OtherEndpoints: o.endpoints[1:], AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
-		UserAgent: "mycloud/" + version.Version(),
+		Identify: identify, UserAgent: "mycloud/" + version.Version(),
 	})
 	if errors.Is(err, cloudapi.ErrInsecure) {
 		return nil, fmt.Errorf("%w; use https, or set --allow-insecure-http", err)
 	}
 	return client, err
+}
+
+// id returns the id of the cloud; empty if any will do.
+func (o *clientOptions) id() string { return cmp.Or(o.cloudID, os.Getenv(cloudIDVariable)) }
+
+// expect returns an error unless the cloud has an id.
+func expect(ctx context.Context, c *cloudapi.Client, id string) error {
+	meta, err := c.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if meta.ID != id {
+		return fmt.Errorf("the endpoint leads to cloud %s, not to %s; correct --endpoint or --cloud-id", meta.ID, id)
+	}
+	c.Expect(meta.ID, meta.Revision)
+	return nil
 }
 
 // explain returns a problem of the cloud as one line for the user.

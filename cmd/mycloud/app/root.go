@@ -16,6 +16,7 @@ import (
 const (
 	endpointVariable = "MYCLOUD_ENDPOINT"
 	tokenVariable    = "MYCLOUD_TOKEN"
+	cloudIDVariable  = "MYCLOUD_CLOUD_ID"
 	// edgeTokenVariable has the token of edges.
 	edgeTokenVariable = "MYCLOUD_EDGE_TOKEN" //nolint:gosec // G101: the name of a variable, not a token
 )

@@ -95,6 +95,12 @@ func (c *Client) Expects() bool {
 	return c.expected != nil
 }
 
+// Elsewhere makes the next call ask another server, if there is one: the one that was asked belongs to a different cloud.
+func (c *Client) Elsewhere() {
+	number, _ := c.endpoints.use()
+	c.endpoints.leave(number)
+}
+
 // Identify makes sure that the cloud is the right one, as every call does.
 func (c *Client) Identify(ctx context.Context) error {
 	return c.identified(ctx, &request{method: http.MethodGet, path: "/v1/meta"})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -117,5 +118,29 @@ func TestAuditOfDryRuns(t *testing.T) {
 		if e.DryRun == exists[fmt.Sprintf("group-%d", i)] {
 			t.Errorf("%q: logged as a dry run %t, but the group exists: %t", queries[i], e.DryRun, !e.DryRun)
 		}
+	}
+}
+
+// TestAuditOfBackups: who reads a backup has an entry, whether the permission is there or not.
+func TestAuditOfBackups(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	log := must[*audit.Log](t)(audit.Open(audit.Options{
+		File: file, MaxMegabytes: 1, MaxBackups: 1, Logger: slog.New(slog.DiscardHandler),
+	}))
+	c := newCloud(t, func(o *server.Options) { o.Audit = log })
+	for secret, want := range map[string]int{token: http.StatusOK, c.issue("ci", cloudv1.TokenFields{Role: "write"}).Secret: http.StatusForbidden} {
+		// The operation is not in the document.
+		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+cloudv1.BackupPath, http.NoBody))
+		r.Header.Set("Authorization", "Bearer "+secret)
+		resp := must[*http.Response](t)(http.DefaultClient.Do(r))
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		diff(t, "status", want, resp.StatusCode)
+		diff(t, "Cache-Control", "no-store", resp.Header.Get("Cache-Control"))
+		entry := fmt.Sprintf(`"method":"GET","path":%q`, cloudv1.BackupPath)
+		eventually(t, "there is an entry", func() bool {
+			raw := must[[]byte](t)(os.ReadFile(file))
+			return bytes.Contains(raw, []byte(entry)) && bytes.Contains(raw, fmt.Appendf(nil, `"status":%d}`, want))
+		})
 	}
 }

@@ -8,10 +8,14 @@ import (
 )
 
 // Describe implements prometheus.Collector.
-func (s *Server) Describe(descs chan<- *prometheus.Desc) { descs <- addressesDesc }
+func (s *Server) Describe(descs chan<- *prometheus.Desc) {
+	descs <- addressesDesc
+	s.api.Backup.Describe(descs)
+}
 
 // Collect implements prometheus.Collector: a state that cannot be read has no metrics.
 func (s *Server) Collect(metrics chan<- prometheus.Metric) {
+	s.api.Backup.Collect(metrics)
 	pools, err := addresses.UseOf(s.store)
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(addressesDesc, err)

@@ -140,7 +140,7 @@ func Open(o Options) (*Server, error) {
 		admin = o.Faults
 	}
 	a := api.New(api.Options{
-		Store: st, Replicated: shared, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
+		Store: st, Dir: o.DataDir, Replicated: shared, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
 		Faults: o.Faults.Wrap, Audit: o.Audit, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
 		Members:           members.Rules{Networks: o.MemberNetworks, Protected: o.ProtectedNetworks},
 		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,

@@ -186,13 +186,12 @@ func TestConnectionAfterRefusal(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileWriting: a token that is revoked before the body of a request has arrived creates no other token.
-func TestRevokedWhileWriting(t *testing.T) {
-	c := newCloud(t)
-	thief := c.issue("thief", cloudv1.TokenFields{Role: "admin"})
+// slowly sends a POST whose body arrives in two parts, with between in the middle, and returns the status.
+func (c *cloud) slowly(path, secret, first, last string, between func()) int {
+	c.t.Helper()
 	body, rest := io.Pipe()
-	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/v1/tokens", body))
-	req.Header.Set("Authorization", "Bearer "+thief.Secret)
+	req := must[*http.Request](c.t)(http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.url+path, body))
+	req.Header.Set("Authorization", "Bearer "+secret)
 	req.Header.Set("Content-Type", "application/json")
 	status := make(chan int, 1)
 	go func() {
@@ -204,19 +203,104 @@ func TestRevokedWhileWriting(t *testing.T) {
 		_ = resp.Body.Close()
 		status <- resp.StatusCode
 	}()
-	if _, err := rest.Write([]byte(`{"name":"mine",`)); err != nil {
-		t.Fatal(err)
+	if _, err := rest.Write([]byte(first)); err != nil {
+		c.t.Fatal(err)
 	}
-	// By then, the request is authenticated.
-	time.Sleep(200 * time.Millisecond)
-	if err := c.client.DeleteToken(t.Context(), thief.ID, cloudapi.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = rest.Write([]byte(`"role":"admin"}`))
+	between()
+	_, _ = rest.Write([]byte(last))
 	_ = rest.Close()
-	if got := <-status; got != http.StatusUnauthorized {
-		t.Errorf("status %d, want 401", got)
+	return <-status
+}
+
+// TestRevokedWhileWriting: a token that is revoked before the body of a request has arrived changes nothing.
+func TestRevokedWhileWriting(t *testing.T) {
+	c := newCloud(t)
+	for path, last := range map[string]string{"/v1/tokens": `"role":"admin"}`, "/v1/node-groups": `"tags":{}}`} {
+		thief := c.issue("thief", cloudv1.TokenFields{Role: "admin"})
+		status := c.slowly(path, thief.Secret, `{"name":"mine",`, last, func() {
+			// By then, the request is authenticated.
+			time.Sleep(200 * time.Millisecond)
+			if err := c.client.DeleteToken(t.Context(), thief.ID, cloudapi.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		diff(t, "status of "+path, http.StatusUnauthorized, status)
 	}
 	left := must[*cloudv1.List[cloudv1.Token]](t)(c.client.ListTokens(t.Context(), cloudapi.ListOptions{}))
 	diff(t, "tokens", 0, len(left.Items))
+	groups := must[*cloudv1.List[cloudv1.NodeGroup]](t)(c.client.ListNodeGroups(t.Context(), cloudapi.ListOptions{}))
+	diff(t, "node groups", 0, len(groups.Items))
+}
+
+// TestSlowBody: a body may take longer than the five seconds that the library would give it.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	status := c.slowly("/v1/node-groups", token, `{"name":`, `"slow"}`, func() { time.Sleep(5500 * time.Millisecond) })
+	diff(t, "status", http.StatusCreated, status)
+}
+
+// TestHeldReadsEnd: a response that is held ends when the token is no longer valid, and has nothing of what happened then.
+func TestHeldReadsEnd(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	// hold sends a request that the server holds, and returns how it ends.
+	hold := func(secret string) <-chan error {
+		since := must[*cloudv1.Meta](t)(c.client.Meta(ctx)).Revision
+		client, done := c.with(secret), make(chan error, 1)
+		go func() {
+			_, err := client.Changes(ctx, since, []string{cloudv1.KindZone, cloudv1.KindLoadBalancer}, time.Minute)
+			done <- err
+		}()
+		// By then, it is held.
+		time.Sleep(200 * time.Millisecond)
+		return done
+	}
+	ends := func(name string, held <-chan error) {
+		t.Helper()
+		select {
+		case err := <-held:
+			if !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
+				t.Errorf("%s: %v, want %s", name, err, cloudv1.CodeUnauthenticated)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: the response is still held", name)
+		}
+	}
+	revoked, lasting := c.issue("revoked", cloudv1.TokenFields{Role: "read"}), c.issue("lasting", cloudv1.TokenFields{Role: "read"})
+	held, other := hold(revoked.Secret), hold(lasting.Secret)
+	if err := c.client.DeleteToken(ctx, revoked.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ends("a token that was deleted", held)
+	c.createLB(tree("one"))
+	if err := <-other; err != nil {
+		t.Errorf("another token: %v", err)
+	}
+
+	expires := time.Now().Add(time.Second)
+	ends("a token that expires", hold(c.issue("brief", cloudv1.TokenFields{Role: "read", ExpiresAt: &expires}).Secret))
+
+	edge := c.register("edge-1")
+	held = hold(ownToken("edge-1"))
+	if err := c.client.DeleteEdge(ctx, edge.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ends("the own token of an edge that was deleted", held)
+}
+
+// TestSecretsAreNotStored: nothing on the way stores a response.
+func TestSecretsAreNotStored(t *testing.T) {
+	c := newCloud(t)
+	for path, body := range map[string]any{
+		"/v1/tokens": `{"name":"ci","role":"read"}`, "/v1/tokens?dry_run=true": `{"name":"ci-2","role":"read"}`,
+		"/v1/certificates": nil, "/v1/edges": nil,
+	} {
+		method := http.MethodGet
+		if body != nil {
+			method = http.MethodPost
+		}
+		got := c.send(method, path, body)
+		diff(t, path, "no-store", got.header.Get("Cache-Control"))
+	}
 }

@@ -30,7 +30,9 @@ import (
 
 var (
 	runs = flag.Int("runs", 2, "number of histories to check")
-	seed = flag.Uint64("seed", 1, "beginning of the random numbers that choose operations and faults")
+	// former makes one of the servers another version.
+	former = flag.String("former", "", "path of the program of a former version, for one of three servers")
+	seed   = flag.Uint64("seed", 1, "beginning of the random numbers that choose operations and faults")
 )
 
 const (
@@ -86,6 +88,7 @@ func newSite(t *testing.T) *site {
 		return path
 	}
 	inventoryFile, tokenFile := file("inventory.yaml", inventory), file("token", token)
+	edges := file("edge-token", edgeToken)
 	key := file("key", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 	for i := range 3 {
 		port, err := env.FreePort()
@@ -93,14 +96,21 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 		name := fmt.Sprintf("replica-%d", i)
-		audit := filepath.Join(dir, name+".audit")
+		audit, program := filepath.Join(dir, name+".audit"), program
+		if i == 1 && *former != "" {
+			program = *former
+		}
 		r := &replica{endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), audit: audit, spec: process.Spec{
 			Name: name, Path: program, LogDir: dir, Args: []string{
 				"serve", "--listen=127.0.0.1:" + strconv.Itoa(port), "--data-dir=" + filepath.Join(dir, name),
 				"--store=etcd://" + strings.Join(s.etcd.Endpoints(), ",") + "/cloud", "--inventory=" + inventoryFile,
-				"--token-file=" + tokenFile, "--encryption-key-file=" + key, "--audit-log-file=" + audit,
+				"--token-file=" + tokenFile, "--encryption-key-file=" + key, "--member-network=10.0.0.0/24",
+				"--edge-token-file=" + edges,
 			},
 		}}
+		if program != *former {
+			r.spec.Args = append(r.spec.Args, "--audit-log-file="+audit)
+		}
 		s.start(r)
 		t.Cleanup(func() { r.Kill() })
 		s.replicas = append(s.replicas, r)

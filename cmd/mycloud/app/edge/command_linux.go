@@ -60,6 +60,10 @@ type Cloud struct {
 	TokenVariable string
 	// Endpoints returns the addresses of the API.
 	Endpoints func() []string
+	// CloudID returns the id of the cloud that is the right one from now on, or "" for the one of before. Identify sets how
+	// clients make sure that the cloud is the right one.
+	CloudID  func() string
+	Identify func(func(context.Context) error)
 	// Client returns a client with the token of the flags, and ClientWith one with another token.
 	Client     func() (*cloudapi.Client, error)
 	ClientWith func(token func() (string, error)) (*cloudapi.Client, error)
@@ -78,7 +82,8 @@ func NewCommand(cloud Cloud) *cobra.Command {
 			"Traffic goes on when the command ends: start it again, or drain the edge first. If systemd is stopping the\n" +
 			"machine, the command withdraws its addresses.\n" +
 			"The edge registers with --token-file, " + cloud.TokenVariable + " or --client-cert-file, and then uses a token of its own,\n" +
-			"which it keeps in --data-dir.",
+			"which it keeps in --data-dir. It belongs to the cloud that it has registered with: if the endpoint leads to another one, it\n" +
+			"goes on with what it serves. If that cloud is to replace the former one, name it in --cloud-id.",
 		Example: "  mycloud edge --endpoint=https://cloud.example.com --token-file=/etc/mycloud/edge-token \\\n" +
 			"    --announce=bgp --bgp-as=64512 --bgp-peer=198.51.100.1=64500",
 		Args: command.NoArguments,
@@ -163,6 +168,8 @@ func (o *options) run(ctx context.Context, stderr io.Writer) error {
 			return fmt.Errorf("--name: %w", err)
 		}
 	}
+	identity := agent.NewIdentity(o.cloud.CloudID())
+	o.cloud.Identify(identity.Identify)
 	registration, err := o.cloud.Client()
 	if err != nil {
 		return err
@@ -203,7 +210,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) error {
 	addresses := &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools}
 	isOwn := isOwnAddress(addresses.Own())
 	a := agent.New(agent.Options{
-		Cloud: agent.Enroll(own, registration), Edge: o.spec(token),
+		Cloud: identity.Enroll(own, registration), Identity: identity, Edge: o.spec(token),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
 			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),

@@ -71,6 +71,8 @@ type Announcer interface {
 // Options configures an Agent; all fields but Clock are required.
 type Options struct {
 	Cloud Cloud
+	// Identity is that of Cloud.
+	Identity *Identity
 	// Edge has the settings with which the edge registers.
 	Edge cloudv1.EdgeSpec
 	// Compile says what kind of edge it is.
@@ -137,6 +139,7 @@ func New(o Options) *Agent {
 		o.Logger.Error("Could not read the last state; waiting for that of the cloud", "error", err)
 		s = state.New()
 	}
+	o.Identity.keep(s.Cloud)
 	a := &Agent{
 		Options: o, wanted: s, loaded: s, saved: err == nil, heard: lastHeard(o), wake: make(chan struct{}, 1), beat: make(chan struct{}, 1),
 		forwarder: forwarder{healthy: map[memberID]bool{}}, watch: watch{clock: o.Clock, since: map[string]time.Time{}},
@@ -153,10 +156,12 @@ func (a *Agent) Run(ctx context.Context) {
 	answered := make(chan struct{})
 	answer := sync.OnceFunc(func() { close(answered) })
 	wg.Go(func() {
-		f := state.Follower{Cloud: a.Cloud, Clock: a.Clock, OnState: a.setWanted, OnError: func(err error) {
-			a.follow(err)
-			answer()
-		}}
+		f := state.Follower{
+			Cloud: a.Cloud, Confirmed: a.Identity.confirmed, Clock: a.Clock, OnState: a.setWanted, OnError: func(err error) {
+				a.follow(err)
+				answer()
+			},
+		}
 		f.Follow(ctx, a.latest())
 	})
 	wg.Go(func() { a.reportPeriodically(ctx) })

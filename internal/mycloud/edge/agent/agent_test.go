@@ -222,7 +222,8 @@ type world struct {
 	registry *prometheus.Registry
 	dir      string
 	stop     func()
-	// withdrawAfter is the option of agents that are started.
+	// identity is that of the cloud, and withdrawAfter the option of agents that are started.
+	identity      *agent.Identity
 	withdrawAfter time.Duration
 }
 
@@ -246,8 +247,11 @@ func (w *world) startAs(c agent.Cloud, spec cloudv1.EdgeSpec) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	if w.identity == nil {
+		w.identity = agent.NewIdentity("")
+	}
 	a := agent.New(agent.Options{
-		Cloud: c, Edge: spec, Compile: config.Options{Name: spec.Name},
+		Cloud: c, Identity: w.identity, Edge: spec, Compile: config.Options{Name: spec.Name},
 		StateFile: filepath.Join(w.dir, "state.json"), WithdrawAfter: w.withdrawAfter, Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
 		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
 		Metrics: metrics, Logger: slog.New(logs{slog.DiscardHandler, w.machine}),

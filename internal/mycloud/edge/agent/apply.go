@@ -110,7 +110,7 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	c, compiled := config.Compile(s, a.config, a.Compile)
 	leaving := config.Leaving(s, a.Edge.Name)
 	a.Certificates.set(keyPairs(s))
-	same := a.applied != nil && reflect.DeepEqual(c, a.config) && reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs) &&
+	same := a.applied != nil && s.Cloud == a.applied.Cloud && reflect.DeepEqual(c, a.config) && reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs) &&
 		leaving == config.Leaving(a.applied, a.Edge.Name)
 	a.setFaults(func(f *faults) { f.compiled = compiled })
 	if same && !again {

@@ -13,10 +13,10 @@ import (
 
 // Metrics are the metrics of an edge.
 type Metrics struct {
-	follows, saves, listeners, addresses, faults prometheus.Gauge
-	failures                                     prometheus.Counter
-	parts                                        *prometheus.GaugeVec
-	duration                                     prometheus.Histogram
+	follows, others, saves, listeners, addresses, faults prometheus.Gauge
+	failures                                             prometheus.Counter
+	parts                                                *prometheus.GaugeVec
+	duration                                             prometheus.Histogram
 
 	accepted, refused, bytes, members *prometheus.Desc
 
@@ -36,6 +36,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	m := &Metrics{
 		follows:   gauge("following", "1 if the last request for changes and recent heartbeats succeeded, 0 if the edge goes on with the last state."),
+		others:    gauge("other_cloud", "1 if the endpoint leads to a different cloud than that of the edge, which goes on with the last state, 0 if not."),
 		saves:     gauge("state_saved", "1 if the state for the next start could be written, 0 if not."),
 		listeners: gauge("listeners", "Listeners that the edge serves."),
 		addresses: gauge("addresses", "Addresses that the edge answers for."),
@@ -58,7 +59,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.follows, m.saves, m.listeners, m.addresses, m.faults, m.failures, m.parts, m.duration, traffic{m},
+		m.follows, m.others, m.saves, m.listeners, m.addresses, m.faults, m.failures, m.parts, m.duration, traffic{m},
 	} {
 		errs = append(errs, registerer.Register(c))
 	}
@@ -73,6 +74,7 @@ func truth(b bool) float64 {
 }
 
 func (m *Metrics) following(ok bool) { m.follows.Set(truth(ok)) }
+func (m *Metrics) misled(is bool)    { m.others.Set(truth(is)) }
 func (m *Metrics) saved(ok bool)     { m.saves.Set(truth(ok)) }
 func (m *Metrics) applyFailed()      { m.failures.Inc() }
 func (m *Metrics) faulty(n int)      { m.faults.Set(float64(n)) }

@@ -127,7 +127,8 @@ func (r *reporter) send(ctx context.Context) error {
 	}
 	announced := r.speaker.said()
 	announced = announced[:min(len(announced), cloudv1.MaxAnnounced)]
-	if !r.complete || !slices.Equal(announced, r.announced) {
+	// The former heartbeat may have gone to a server of a version that ignores it.
+	if h.Counters != nil || !slices.Equal(announced, r.announced) {
 		h.Announced = &announced
 	}
 	limited, cancel := context.WithTimeout(ctx, heartbeatTimeout)

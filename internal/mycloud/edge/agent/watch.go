@@ -117,6 +117,7 @@ func (a *Agent) watchCloud(ctx context.Context) {
 		}
 		a.mu.Unlock()
 		a.Metrics.following(followed && err == nil)
+		a.Metrics.misled(a.Identity.misled())
 		note(err)
 	}
 }

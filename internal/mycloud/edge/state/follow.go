@@ -49,11 +49,14 @@ type Follower struct {
 	Clock clock.Clock
 	// OnState is called with every new state, in order.
 	OnState func(*State)
+	// Confirmed is the id of the cloud that an administrator has named; empty if none was. A state of another cloud is then
+	// replaced, whatever it has.
+	Confirmed string
 	// OnError is called with the error of every request that failed, and with nil when one has succeeded after it.
 	OnError func(error)
 
-	// asked is true once the cloud has been asked for changes.
-	asked bool
+	// listed is true once everything was read, and asked once the cloud has been asked for changes.
+	listed, asked bool
 	// retry is when unread key pairs are tried again.
 	retry time.Time
 }
@@ -97,7 +100,8 @@ func (f *Follower) Follow(ctx context.Context, s *State) {
 
 // step returns the state after the next changes, which may be incomplete if there is an error.
 func (f *Follower) step(ctx context.Context, s *State) (*State, error) {
-	if s.Revision == "" {
+	// The revision of another cloud would have another meaning, and that of a former version may be one.
+	if s.Revision == "" || s.Cloud == "" && !f.listed || f.Confirmed != "" && s.Cloud != f.Confirmed {
 		return f.list(ctx, s)
 	}
 	held := hold
@@ -133,15 +137,17 @@ func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
 		return nil, errors.New("list: the cloud reports that it may not know all its objects")
 	}
 	next := New()
-	next.Revision = meta.Revision
+	next.Cloud, next.Revision = meta.ID, meta.Revision
 	if err := errors.Join(
 		collect(ctx, f.Cloud.ListLoadBalancers, next.LoadBalancers), collect(ctx, f.Cloud.ListNodeGroups, next.NodeGroups),
 		collect(ctx, f.Cloud.ListEdges, next.Edges),
 	); err != nil {
 		return nil, err
 	}
-	if err := checkLosses(was, next); err != nil {
-		return nil, err
+	if moved := was.Cloud != "" && was.Cloud != next.Cloud && next.Cloud == f.Confirmed; !moved {
+		if err := checkLosses(was, next); err != nil {
+			return nil, err
+		}
 	}
 	certificates := map[string]*cloudv1.Certificate{}
 	if err := collect(ctx, f.Cloud.ListCertificates, certificates); err != nil {
@@ -154,6 +160,7 @@ func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
 		}
 		next.Unread[id] = c.Revision
 	}
+	f.listed = true
 	return next, f.readKeyPairs(ctx, next)
 }
 

@@ -16,6 +16,8 @@ import (
 
 // State is the cloud as of a revision, as far as it concerns edges. A State does not change once others have it.
 type State struct {
+	// Cloud is the id of the cloud; empty in a file of a version that did not know it.
+	Cloud string `json:"cloud,omitempty"`
 	// Revision is the cloud's.
 	Revision      string                            `json:"revision"`
 	LoadBalancers map[string]*cloudv1.LoadBalancer  `json:"load_balancers"`
@@ -44,7 +46,7 @@ func New() *State {
 // clone returns a copy with maps of its own.
 func (s *State) clone() *State {
 	return &State{
-		Revision: s.Revision, LoadBalancers: maps.Clone(s.LoadBalancers), NodeGroups: maps.Clone(s.NodeGroups),
+		Cloud: s.Cloud, Revision: s.Revision, LoadBalancers: maps.Clone(s.LoadBalancers), NodeGroups: maps.Clone(s.NodeGroups),
 		Edges: maps.Clone(s.Edges), KeyPairs: maps.Clone(s.KeyPairs), Unread: maps.Clone(s.Unread),
 	}
 }

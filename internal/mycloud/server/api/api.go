@@ -14,6 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/audit"
+	"quaymaster.dev/internal/mycloud/server/api/backup"
 	"quaymaster.dev/internal/mycloud/server/api/certificates"
 	"quaymaster.dev/internal/mycloud/server/api/clusters"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
@@ -38,6 +39,8 @@ import (
 // Options holds the dependencies of an API.
 type Options struct {
 	Store store.Store
+	// Dir is the directory of files that last as long as the process.
+	Dir string
 	// Replicated is true if other servers may have the same state.
 	Replicated bool
 	Clock      clock.Clock
@@ -78,6 +81,8 @@ type API struct {
 	LoadBalancers *loadbalancers.LoadBalancers
 	// History has what load balancers have carried.
 	History *history.History
+	// Backup serves backups, which it counts.
+	Backup *backup.Handler
 
 	huma    huma.API
 	handler http.Handler
@@ -106,6 +111,7 @@ func New(o Options) *API {
 			})
 		}),
 		Tokens: t,
+		Backup: backup.New(o.Store, o.Dir, o.Logger),
 		huma:   operations,
 	}
 	jobs := watch.Jobs(o.JobDuration)
@@ -128,7 +134,7 @@ func New(o Options) *API {
 	})
 	a.handler = handler.New(operations.Adapter(), handler.Options{
 		Store: o.Store, Clock: o.Clock, Tokens: t, Limits: o.Limits, Faults: o.Faults, Audit: o.Audit,
-		Admin: o.Admin, Page: looks.Handler, Logger: o.Logger,
+		Admin: o.Admin, Backup: a.Backup, Page: looks.Handler, Logger: o.Logger,
 	})
 	return a
 }

@@ -52,6 +52,9 @@ func rolesOf(method, path, id string) []string {
 		return []string{"edge"}
 	case id == "register-edge":
 		return []string{"edge", "registration"}
+	case id == "get-meta":
+		// Machines that are not edges yet make sure that it is the right cloud.
+		return []string{"admin", "edge", "read", "registration", "write"}
 	case strings.HasPrefix(path, "/v1/tokens"), strings.HasPrefix(path, "/v1/edges") && method != http.MethodGet:
 		return []string{"admin"}
 	case method == http.MethodGet, question:

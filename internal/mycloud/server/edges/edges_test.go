@@ -1,6 +1,7 @@
 package edges
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -108,5 +109,46 @@ func TestLearn(t *testing.T) {
 		if _, ok := e.Health("lb-1", "web", "", "node-1"); ok != (step.what != "counters") {
 			t.Errorf("%s: health is known: %t", step.what, ok)
 		}
+	}
+}
+
+// TestVersionsOfDetails: servers of different versions tell each other of edges. What one does not know, it ignores; what it does
+// not say, it does not know, so that what others have said counts.
+func TestVersionsOfDetails(t *testing.T) {
+	r := New(clocktesting.NewFakeClock(time.Now()), 2*time.Second)
+	r.Put(stored("9", cloudv1.EdgeActive), false)
+	learn := func(message string) *Edge {
+		t.Helper()
+		var d Details
+		if err := json.Unmarshal([]byte(message), &d); err != nil {
+			t.Fatal(err)
+		}
+		r.Learn("edge-1", d)
+		return r.Get("edge-1")
+	}
+	const health = `"health":[{"load_balancer_id":"lb-1","pool_key":"tcp/80","family":"ipv4","member_key":"a","state":"online"}]`
+	const counters = `"counters":[{"load_balancer_id":"lb-1","listener_key":"tcp/80","family":"ipv4","accepted":7}]`
+	// A version before announcements and counts of reports.
+	if e := learn(`{` + health + `,` + counters + `}`); len(e.health) != 1 || e.announced != nil {
+		t.Errorf("of a former version: %+v", e)
+	}
+	if e := learn(`{` + health + `,` + counters + `,"counted":3,"announced":["203.0.113.1"],"later":{"x":[1]}}`); !e.complete() || len(e.announced) != 1 || len(e.counters) != 1 {
+		t.Errorf("of a later version: %+v", e)
+	}
+	if e := learn(`{"health":[],` + counters + `}`); len(e.health) != 0 || len(e.announced) != 1 {
+		t.Errorf("of a former version, after a later one: %+v", e)
+	}
+
+	// A former version reads what this one tells.
+	raw, err := json.Marshal(r.Get("edge-1").Details())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var former struct {
+		Health   []cloudv1.MemberHealth    `json:"health"`
+		Counters []cloudv1.ListenerCounter `json:"counters"`
+	}
+	if err := json.Unmarshal(raw, &former); err != nil || former.Health == nil || len(former.Counters) != 1 {
+		t.Errorf("%s is read as %+v, %v", raw, former, err)
 	}
 }

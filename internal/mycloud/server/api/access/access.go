@@ -4,6 +4,8 @@ package access
 
 import (
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -26,8 +28,10 @@ type Caller struct {
 	// Kind is the kind of proof that the caller sent, and Name is whom it proves.
 	Kind Kind
 	Name string
-	// token is the id of a token of the API.
-	token string
+	// token is the id of a token of the API, and hash that of an edge's own token.
+	token, hash string
+	// expires is when the proof ends, in UTC; zero if it does not.
+	expires time.Time
 }
 
 // Kind names what proves who a caller is.
@@ -47,10 +51,21 @@ const (
 // stored reports whether the permission is part of the state, so that other servers may have changed it.
 func (c Caller) stored() bool { return c.Kind == ByToken || c.Kind == ByOwnToken }
 
+// permission is a caller and the state that decides for how long it is one.
+type permission struct {
+	Caller
+
+	store store.Store
+}
+
+func permissionOf(ctx context.Context) permission {
+	p, _ := ctx.Value(callerKey{}).(permission)
+	return p
+}
+
 // Of returns who sends the request of a context.
 func Of(ctx context.Context) Caller {
-	who, _ := ctx.Value(callerKey{}).(Caller)
-	return who
+	return permissionOf(ctx).Caller
 }
 
 // Authenticate rejects requests without a valid token or certificate, by what this server knows already: strangers must not
@@ -64,6 +79,8 @@ func (t *Tokens) Authenticate(next http.Handler) http.Handler {
 				who, err = t.callerOf(r)
 			}
 		}
+		// Responses have secrets, and all of them depend on the caller.
+		w.Header().Set("Cache-Control", "no-store")
 		if err != nil || who.Role == "" {
 			// The response must not wait for a body, which may never arrive. Without one, the deadline would end the context of
 			// all requests that follow on the connection, such as with another token.
@@ -80,7 +97,7 @@ func (t *Tokens) Authenticate(next http.Handler) http.Handler {
 		if who.token != "" {
 			t.uses.note(who.token, t.Clock.Now())
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, permission{who, t.Store})))
 	})
 }
 
@@ -101,17 +118,38 @@ func (t *Tokens) Confirm(next http.Handler) http.Handler {
 // its token is revoked, and its body afterwards.
 func Valid(ctx context.Context, tx *store.Tx) error {
 	who := Of(ctx)
-	if who.Kind != ByToken || store.TokenHashes.Get(tx, who.token) != "" {
-		return nil
+	switch {
+	case !who.expires.IsZero() && !tx.Now.Before(who.expires):
+		return failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "the token or the client certificate has expired")
+	case who.Kind == ByToken && store.TokenHashes.Get(tx, who.token) == "",
+		who.Kind == ByOwnToken && store.EdgeTokens.Get(tx, who.hash) == "":
+		return failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "the token was revoked")
 	}
-	return failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "the token was revoked")
+	return nil
+}
+
+// Remaining returns an error like Valid, or else how long the permission lasts at most. Handlers call it after they have waited:
+// for a body, or for something to respond with.
+func Remaining(ctx context.Context) (time.Duration, error) {
+	p, left := permissionOf(ctx), time.Duration(math.MaxInt64)
+	if p.store == nil {
+		return left, nil
+	}
+	err := p.store.View(func(tx *store.Tx) error {
+		if !p.expires.IsZero() {
+			left = p.expires.Sub(tx.Now)
+		}
+		return Valid(ctx, tx)
+	})
+	return left, err
 }
 
 // refuse responds to a request without a valid token, or whose token cannot be read.
 func (t *Tokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
-		if f, ok := failure.Unavailable(err).(*failure.Error); ok { //nolint:errorlint // it was just created
-			f.Write(w, r)
+		if errors.Is(err, store.ErrUnavailable) {
+			// The cause may name machines, which a stranger must not learn of.
+			failure.New(http.StatusServiceUnavailable, cloudv1.CodeUnavailable, "%s", store.ErrUnavailable).RetryAfter(time.Second).Write(w, r)
 			return
 		}
 		t.Logger.ErrorContext(r.Context(), "Could not read a token", "error", err)
@@ -122,7 +160,7 @@ func (t *Tokens) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	failure.New(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token or client certificate is required").Write(w, r)
 }
 
-// bodyTimeout is how long a body may take to arrive.
+// bodyTimeout is how long a body may take to arrive, whatever is requested.
 const bodyTimeout = 30 * time.Second
 
 // setReadDeadline sets until when the body of a request must have arrived. A writer without deadlines, as in tests, has no

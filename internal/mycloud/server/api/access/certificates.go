@@ -22,7 +22,7 @@ func byCertificate(state *tls.ConnectionState, now time.Time) Caller {
 	if now.After(cert.NotAfter) || cert.Subject.CommonName == "" {
 		return Caller{}
 	}
-	who := Caller{Kind: ByCertificate, Name: cert.Subject.CommonName}
+	who := Caller{Kind: ByCertificate, Name: cert.Subject.CommonName, expires: cert.NotAfter.UTC()}
 	for _, organization := range cert.Subject.Organization {
 		role, ok := strings.CutPrefix(organization, rolePrefix)
 		if !ok {

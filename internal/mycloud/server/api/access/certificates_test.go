@@ -36,6 +36,9 @@ func TestByCertificate(t *testing.T) {
 			t.Errorf("%s, not verified: %+v", name, who)
 		}
 		state.VerifiedChains = [][]*x509.Certificate{{cert}}
+		if tc.want != (Caller{}) {
+			tc.want.expires = cert.NotAfter.UTC()
+		}
 		if who := byCertificate(state, now); who != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, who, tc.want)
 		}

@@ -38,7 +38,7 @@ var (
 
 // permissions has the roles that may use each operation. One that it lacks is refused to all of them.
 var permissions = map[string][]Role{
-	"get-meta":     readers,
+	"get-meta":     slices.Concat(readers, []Role{Registration}),
 	"list-changes": readers,
 	"list-jobs":    readers,
 	"get-job":      readers,

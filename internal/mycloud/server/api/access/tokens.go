@@ -107,6 +107,9 @@ func (t *Tokens) byToken(tx *store.Tx, id, secret string) (Caller, error) {
 		return Caller{}, err
 	}
 	who := Caller{Role: Role(found.Role), Edge: found.Edge, Kind: ByToken, Name: found.Name, token: id}
+	if found.ExpiresAt != nil {
+		who.expires = found.ExpiresAt.UTC()
+	}
 	if who.Role == Edge && who.Edge == "" {
 		who.Role = Registration
 	}
@@ -115,7 +118,8 @@ func (t *Tokens) byToken(tx *store.Tx, id, secret string) (Caller, error) {
 
 // byOwnToken returns the edge that has registered with a token of its own.
 func byOwnToken(tx *store.Tx, token string) (Caller, error) {
-	id := store.EdgeTokens.Get(tx, Hash(token))
+	hash := Hash(token)
+	id := store.EdgeTokens.Get(tx, hash)
 	if id == "" {
 		return Caller{}, nil
 	}
@@ -123,7 +127,7 @@ func byOwnToken(tx *store.Tx, token string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Role: Edge, Edge: e.Name, Kind: ByOwnToken, Name: e.Name}, nil
+	return Caller{Role: Edge, Edge: e.Name, Kind: ByOwnToken, Name: e.Name, hash: hash}, nil
 }
 
 // Bound reports whether there is a token that only the edge with a name may use, so that others cannot register it.

@@ -162,12 +162,12 @@ func (a *LoadBalancers) View() read.View[cloudv1.LoadBalancer] {
 }
 
 func (a *LoadBalancers) listLoadBalancers(
-	_ context.Context, p *listLoadBalancersParams,
+	ctx context.Context, p *listLoadBalancersParams,
 ) (*operation.Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
 	v := a.View()
 	if p.Expand == "tree" {
 		v.PageMax = TreePageMax
-		return read.Page(a.Read, v, p.ListParams)
+		return read.Page(ctx, a.Read, v, p.ListParams)
 	}
 	v.Show = func(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
 		observe := a.showLoadBalancers(tx)
@@ -177,7 +177,7 @@ func (a *LoadBalancers) listLoadBalancers(
 			return err
 		}
 	}
-	return read.Page(a.Read, v, p.ListParams)
+	return read.Page(ctx, a.Read, v, p.ListParams)
 }
 
 // showLoadBalancers adds the operating state.

@@ -105,6 +105,10 @@ func Write[I, T any](api huma.API, o Operation, method, path string, statuses []
 		if p, ok := any(in).(interface{ Rehearses() bool }); ok && p.Rehearses() {
 			audit.NoteDryRun(ctx)
 		}
+		// The body may have arrived after the token was revoked.
+		if _, err := access.Remaining(ctx); err != nil {
+			return nil, err
+		}
 		answer, err := handler(ctx, in)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -27,9 +28,18 @@ func newRouter() router {
 func (t router) Handle(op *huma.Operation, handler func(huma.Context)) {
 	pattern := op.Method + " " + strings.Replace(op.Path, "}:", "}/:", 1)
 	t.mux.HandleFunc(pattern, access.Authorize(op.OperationID, func(w http.ResponseWriter, r *http.Request) {
-		handler(humago.NewContext(op, r.WithContext(withNotes(r.Context())), w))
+		handler(unhurried{humago.NewContext(op, r.WithContext(withNotes(r.Context())), w)})
 	}))
 }
+
+// unhurried is a context whose body may take as long as the one who authenticated the request has decided.
+type unhurried struct{ humaContext }
+
+// humaContext has the methods of the library's context, one of which has the name that the field would have.
+type humaContext = huma.Context
+
+// SetReadDeadline implements huma.Context: the library would replace the deadline.
+func (unhurried) SetReadDeadline(time.Time) error { return nil }
 
 // ServeHTTP rewrites /v1/instances/i-1:stop to /v1/instances/i-1/:stop, for the mux.
 func (t router) ServeHTTP(w http.ResponseWriter, r *http.Request) {

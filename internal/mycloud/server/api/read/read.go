@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/describe"
 	"quaymaster.dev/internal/mycloud/server/api/etag"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
@@ -86,7 +87,7 @@ func Object[T any](r *Reader, v View[T], p GetParams) (*operation.Found[T], erro
 }
 
 // Page reads a page of a collection.
-func Page[T any](r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.List[T]], error) {
+func Page[T any](ctx context.Context, r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.List[T]], error) {
 	if p.PageToken != "" {
 		l, err := nextPage[T](r.snapshots, v.Kind.Name, p.PageToken, p.Limit)
 		if err != nil {
@@ -124,7 +125,7 @@ func Page[T any](r *Reader, v View[T], p ListParams) (*operation.Found[cloudv1.L
 	if err != nil {
 		return nil, err
 	}
-	l, err := firstPage(r.snapshots, v.Kind.Name, items, revision, p.Limit, v.PageMax)
+	l, err := firstPage(r.snapshots, access.Of(ctx), v.Kind.Name, items, revision, p.Limit, v.PageMax)
 	return &operation.Found[cloudv1.List[T]]{ETag: etag.Of(revision), Body: l}, err
 }
 
@@ -210,7 +211,7 @@ func RegisterObject[T any](r *Reader, o operation.Operation, path string, v View
 
 // RegisterList adds the read of a collection.
 func RegisterList[T any](r *Reader, o operation.Operation, path string, v View[T], edits ...func(*huma.Operation)) {
-	operation.Read(r.API, o, path, func(_ context.Context, p *ListParams) (*operation.Found[cloudv1.List[T]], error) {
-		return Page(r, v, *p)
+	operation.Read(r.API, o, path, func(ctx context.Context, p *ListParams) (*operation.Found[cloudv1.List[T]], error) {
+		return Page(ctx, r, v, *p)
 	}, append(edits, describe.Conditional, describe.Expires)...)
 }

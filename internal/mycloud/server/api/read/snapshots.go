@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 )
 
@@ -36,11 +37,15 @@ type snapshots struct {
 	mu    sync.Mutex
 	lists []*snapshot
 	bytes int
+	// owned has the size of the lists of each caller.
+	owned map[access.Caller]int
 }
 
 // snapshot is a list at a revision.
 type snapshot struct {
 	id string
+	// owner is the caller that reads the list.
+	owner access.Caller
 	// kind is the kind of the objects, items are the encoded objects.
 	kind     string
 	items    []json.RawMessage
@@ -52,22 +57,46 @@ type snapshot struct {
 }
 
 func newSnapshots(c clock.PassiveClock, maxBytes int) *snapshots {
-	return &snapshots{clock: c, max: maxBytes}
+	return &snapshots{clock: c, max: maxBytes, owned: map[access.Caller]int{}}
 }
 
-// keep stores a list, in place of expired and, if there is no room, of the oldest ones, and returns its id.
+// keep stores a list, in place of expired ones, and returns its id. If there is no room, it replaces the oldest ones of the
+// caller whose lists take most of it: one that lists again and again must not end the lists of others.
 func (s *snapshots) keep(snap *snapshot) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	snap.id, snap.expires = rand.Text(), now.Add(snapshotLife)
-	for len(s.lists) > 0 && (!now.Before(s.lists[0].expires) || s.bytes+snap.bytes > s.max) {
-		s.bytes -= s.lists[0].bytes
-		s.lists = slices.Delete(s.lists, 0, 1)
+	for len(s.lists) > 0 && !now.Before(s.lists[0].expires) {
+		s.drop(0)
+	}
+	s.owned[snap.owner] += snap.bytes
+	for s.bytes+snap.bytes > s.max && len(s.lists) > 0 {
+		s.drop(s.next())
 	}
 	s.lists = append(s.lists, snap)
 	s.bytes += snap.bytes
 	return snap.id
+}
+
+// next returns the index of the oldest list of the caller with most of those that are kept.
+func (s *snapshots) next() int {
+	found := 0
+	for i, snap := range s.lists {
+		if s.owned[snap.owner] > s.owned[s.lists[found].owner] {
+			found = i
+		}
+	}
+	return found
+}
+
+func (s *snapshots) drop(i int) {
+	old := s.lists[i]
+	s.bytes -= old.bytes
+	if s.owned[old.owner] -= old.bytes; s.owned[old.owner] <= 0 {
+		delete(s.owned, old.owner)
+	}
+	s.lists = slices.Delete(s.lists, i, i+1)
 }
 
 func (s *snapshots) get(id string) *snapshot {
@@ -83,9 +112,9 @@ func (s *snapshots) get(id string) *snapshot {
 
 // firstPage returns the first page of a list and keeps the list if there are more.
 func firstPage[T any](
-	s *snapshots, kind string, items []T, revision string, limit, pageMax int,
+	s *snapshots, owner access.Caller, kind string, items []T, revision string, limit, pageMax int,
 ) (cloudv1.List[T], error) {
-	snap := &snapshot{kind: kind, items: make([]json.RawMessage, 0, len(items)), revision: revision, pageMax: pageMax}
+	snap := &snapshot{owner: owner, kind: kind, items: make([]json.RawMessage, 0, len(items)), revision: revision, pageMax: pageMax}
 	for i := range items {
 		raw, err := json.Marshal(&items[i])
 		if err != nil {

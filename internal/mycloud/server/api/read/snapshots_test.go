@@ -9,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/server/api/access"
 	"quaymaster.dev/internal/mycloud/server/api/failure"
 )
 
@@ -16,9 +17,10 @@ import (
 func TestSnapshotsAreBounded(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	s := newSnapshots(clock, 10_000)
+	var owner access.Caller
 	first := func(kind string, size int) string {
 		t.Helper()
-		l, err := firstPage(s, kind, []string{strings.Repeat("x", size), "y", "z"}, "7", 1, 0)
+		l, err := firstPage(s, owner, kind, []string{strings.Repeat("x", size), "y", "z"}, "7", 1, 0)
 		if err != nil || len(l.Items) != 1 || l.Complete {
 			t.Fatalf("%d items, %v", len(l.Items), err)
 		}
@@ -53,10 +55,19 @@ func TestSnapshotsAreBounded(t *testing.T) {
 	expect("one that is too large", "y z", next("d", huge))
 	e := first("e", 10)
 	expect("one that was too large", gone, next("d", huge))
+	// A caller that lists again and again ends its own lists.
+	owner.Name = "greedy"
+	g := first("g", 4000)
+	for range 10 {
+		first("h", 4000)
+	}
+	expect("the oldest of the one with most", gone, next("g", g))
+	expect("that of another caller", "y z", next("e", e))
+	owner.Name = ""
 	clock.SetTime(clock.Now().Add(snapshotLife))
 	expect("an old one", gone, next("e", e))
 	first("f", 10)
-	if len(s.lists) != 1 || s.bytes != len(`"xxxxxxxxxx""y""z"`) {
+	if len(s.lists) != 1 || len(s.owned) != 1 || s.bytes != len(`"xxxxxxxxxx""y""z"`) {
 		t.Errorf("%d lists of %d bytes are left", len(s.lists), s.bytes)
 	}
 }

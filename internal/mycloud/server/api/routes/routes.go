@@ -53,7 +53,7 @@ func Register(r *read.Reader, w *write.Writer) {
 		describe.Means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
 }
 
-func (a *api) listRoutes(_ context.Context, p *listRoutesParams) (*operation.Found[cloudv1.List[cloudv1.Route]], error) {
+func (a *api) listRoutes(ctx context.Context, p *listRoutesParams) (*operation.Found[cloudv1.List[cloudv1.Route]], error) {
 	err := a.read.Store.View(func(tx *store.Tx) error {
 		_, err := store.RouteTables.Get(tx, p.Table)
 		return failure.Absent(err)
@@ -61,7 +61,7 @@ func (a *api) listRoutes(_ context.Context, p *listRoutesParams) (*operation.Fou
 	if err != nil {
 		return nil, err
 	}
-	return read.Page(a.read, read.View[cloudv1.Route]{
+	return read.Page(ctx, a.read, read.View[cloudv1.Route]{
 		Kind:  store.Routes,
 		Terms: []store.Term{store.ReferenceTerm(store.RouteTables.Name, p.Table)},
 		State: func(r *cloudv1.Route) string { return r.State },

@@ -11,11 +11,13 @@ type Recorder struct {
 	Status int
 }
 
-// WriteHeader records the status.
+// WriteHeader records the status. After the first one, it does nothing: the API's library sets another one when a client is gone,
+// about which the server would complain in its log each time.
 func (r *Recorder) WriteHeader(status int) {
-	if r.Status == 0 {
-		r.Status = status
+	if r.Status != 0 {
+		return
 	}
+	r.Status = status
 	r.ResponseWriter.WriteHeader(status)
 }
 
