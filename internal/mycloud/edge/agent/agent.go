@@ -51,6 +51,8 @@ type Kernel interface {
 	// Due reports whether Apply has something to do although nothing has changed, because a drain is over.
 	Due() bool
 	Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error)
+	// Overflows returns what load balancers had beyond their shares when Counters was last called.
+	Overflows() []config.Overflow
 }
 
 // Addresses makes the machine answer for addresses.

@@ -166,6 +166,10 @@ func (k kernel) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
 	return []cloudv1.ListenerCounter{{LoadBalancerID: "lb-x", ListenerKey: "tcp/80", Family: "ipv4", Accepted: k.counted}}, nil
 }
 
+func (kernel) Overflows() []config.Overflow {
+	return []config.Overflow{{LoadBalancer: "lb-x", Family: "ipv4", Connections: 3, Packets: 4}}
+}
+
 type addresses struct{ *machine }
 
 func (a addresses) Apply(_ context.Context, list []netip.Addr) (map[netip.Addr]error, error) {

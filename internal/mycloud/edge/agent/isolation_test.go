@@ -232,6 +232,26 @@ func TestCountersOfBothEngines(t *testing.T) {
 	})
 }
 
+// What load balancers had beyond their shares is a metric.
+func TestOverflowsAreMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("first")
+	w.eventually("they are there", func() bool {
+		families, err := w.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				values[f.GetName()] = m.GetCounter().GetValue()
+			}
+		}
+		return values["mycloud_edge_share_refused_total"] == 3 && values["mycloud_edge_share_forgotten_total"] == 4
+	})
+}
+
 // as returns a client of the cloud with a token.
 func as(t *testing.T, c *cloud.Cloud, token string) *cloudapi.Client {
 	t.Helper()

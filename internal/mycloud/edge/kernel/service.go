@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/nftables/expr"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
@@ -37,6 +39,14 @@ type serviceID struct {
 	loadBalancer, key, family string
 }
 
+func idOf(l *config.Listener) serviceID {
+	family := cloudv1.FamilyIPv4
+	if l.Address.Is6() {
+		family = cloudv1.FamilyIPv6
+	}
+	return serviceID{l.LoadBalancer, l.Key, family}
+}
+
 // String returns a name that nftables accepts if valid is true.
 func (id serviceID) String() string {
 	return id.loadBalancer + "/" + id.key + "/" + id.family
@@ -51,6 +61,38 @@ func (id serviceID) valid() bool {
 func (id serviceID) fault(format string, args ...any) cloudv1.EdgeFault {
 	return cloudv1.EdgeFault{
 		LoadBalancerID: id.loadBalancer, ListenerKey: id.key, Detail: fmt.Sprintf(format, args...),
+	}
+}
+
+// ownerID is a load balancer with its address of a family, which has a share of what the edge has for all.
+type ownerID struct {
+	loadBalancer, family string
+}
+
+func (s *service) owner() ownerID { return ownerID{s.id.loadBalancer, s.id.family} }
+
+// flows returns the name of the flows of a protocol that only the load balancer has.
+func (o ownerID) flows(protocol string) string {
+	return "flows/" + o.loadBalancer + "/" + protocol + strings.TrimPrefix(o.family, "ipv")
+}
+
+// crowded returns the name of what counts connections that are refused because the address has its share of them.
+func (o ownerID) crowded() string { return "crowded/" + o.loadBalancer + "/" + o.family }
+
+// forgotten returns the name of what counts packets that are forwarded without being remembered.
+func (o ownerID) forgotten() string { return "forgotten/" + o.loadBalancer + "/" + o.family }
+
+// overflow returns what the rules have counted beyond the share.
+func (o ownerID) overflow(counts map[string]*expr.Counter) config.Overflow {
+	packets := func(name string) uint64 {
+		if c := counts[name]; c != nil {
+			return c.Packets
+		}
+		return 0
+	}
+	return config.Overflow{
+		LoadBalancer: o.loadBalancer, Family: o.family,
+		Connections: packets(o.crowded()), Packets: packets(o.forgotten()),
 	}
 }
 
@@ -70,7 +112,7 @@ func (t target) String() string {
 // newService returns the listener without members.
 func newService(l config.Listener, p *config.Pool) (*service, error) {
 	s := &service{
-		id:       serviceID{l.LoadBalancer, l.Key, cloudv1.FamilyIPv4},
+		id:       idOf(&l),
 		nat:      l.Engine == config.NAT,
 		protocol: l.Protocol,
 		at:       netip.AddrPortFrom(l.Address, l.Port),
@@ -78,9 +120,6 @@ func newService(l config.Listener, p *config.Pool) (*service, error) {
 		maxQPS:   l.MaxQPS,
 		idle:     l.IdleTimeout,
 		sticky:   p.Algorithm == cloudv1.AlgorithmSourceIP,
-	}
-	if l.Address.Is6() {
-		s.id.family = cloudv1.FamilyIPv6
 	}
 	switch {
 	case !s.id.valid():
