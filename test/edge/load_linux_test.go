@@ -36,7 +36,7 @@ func (l *load) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.first) < maxErrors {
-		l.first = append(l.first, err)
+		l.first = append(l.first, fmt.Errorf("%s: %w", time.Now().UTC().Format("15:04:05.000"), err))
 	}
 }
 
