@@ -73,8 +73,24 @@ func (r *planner) plan(c *config.Config) *plan {
 		r.members(p, s, pool)
 		p.services = append(p.services, s)
 	}
+	p.divideUnits()
 	p.memory.forget()
 	return p
+}
+
+// divideUnits gives each listener with weights its part of the units of its load balancer.
+func (p *plan) divideUnits() {
+	number := map[string]int{}
+	for _, s := range p.services {
+		if s.weighted() {
+			number[s.id.loadBalancer]++
+		}
+	}
+	for _, s := range p.services {
+		if s.units = maxUnits; s.weighted() {
+			s.units = min(maxUnits, sharedUnits/number[s.id.loadBalancer])
+		}
+	}
 }
 
 // ownersOf returns the load balancers of addresses, as far as nftables accepts their names.

@@ -195,14 +195,17 @@ func (r *renderer) choose(rs *nft.Ruleset, s *service, used map[string]*nft.Map)
 	if !s.sticky {
 		source += " . th sport"
 	}
-	table := r.table(rs, s.open, used)
+	table := r.table(rs, s, used)
 	return rs.Share("choose", fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
 }
 
 // table adds the table of places of the members, and returns its name.
-func (r *renderer) table(rs *nft.Ruleset, open []share, used map[string]*nft.Map) string {
+func (r *renderer) table(rs *nft.Ruleset, s *service, used map[string]*nft.Map) string {
 	var content strings.Builder
-	for _, m := range open {
+	if s.units < maxUnits {
+		fmt.Fprintf(&content, "%d units\n", s.units)
+	}
+	for _, m := range s.open {
 		fmt.Fprintf(&content, "%s %d %d\n", m.target, m.mark, m.weight)
 	}
 	name := "places/" + nft.Digest(content.String())
@@ -211,7 +214,7 @@ func (r *renderer) table(rs *nft.Ruleset, open []share, used map[string]*nft.Map
 		t = &nft.Map{
 			TypeOf: fmt.Sprintf("numgen inc mod %d : meta mark", places), Elements: make(map[string]string, places),
 		}
-		for place, m := range rendezvous(open) {
+		for place, m := range rendezvous(s.open, s.units) {
 			t.Elements[strconv.Itoa(place)] = mark(m)
 		}
 	}

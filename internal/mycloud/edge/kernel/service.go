@@ -32,6 +32,8 @@ type service struct {
 	// open are the members that get new connections, and kept the marks of all whose connections go on: both sorted.
 	open []share
 	kept []uint32
+	// units bounds the sum of the weights.
+	units int
 }
 
 // serviceID is the identity of a listener on one address.
@@ -155,6 +157,11 @@ func merged(prefixes []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return kept
+}
+
+// weighted reports whether members have different weights.
+func (s *service) weighted() bool {
+	return slices.ContainsFunc(s.open, func(m share) bool { return m.weight != s.open[0].weight })
 }
 
 // marks returns the marks of the members that get new connections, sorted.
