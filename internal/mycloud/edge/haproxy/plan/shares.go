@@ -8,7 +8,7 @@ const (
 	// ownServers is how many servers each load balancer has for itself.
 	ownServers = 256
 	// commonServers is how many there are in common, and mostServers how many of them one load balancer gets.
-	commonServers = 1 << 15
+	commonServers = 1 << 14
 	mostServers   = commonServers / 2
 )
 
