@@ -2,9 +2,14 @@ package haproxy
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -99,4 +104,85 @@ func TestMembersOfOthersDelayNoHealth(t *testing.T) {
 		t.Errorf("they must be noticed within %d times as long", most)
 	}
 	free.Close()
+}
+
+// between has commands to HAProxy pass through a socket of its own, which does not answer those with a word while it
+// hangs.
+func between(t testing.TB, e *Engine, word string) (hangs *atomic.Bool) {
+	t.Helper()
+	hangs = &atomic.Bool{}
+	real := e.haproxy.File("real.sock")
+	if err := os.Rename(e.haproxy.File("master.sock"), real); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", e.haproxy.File("master.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		running.Wait()
+		_ = os.Rename(real, e.haproxy.File("master.sock"))
+	})
+	running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer client.Close()
+				command, err := io.ReadAll(client)
+				if err != nil {
+					return
+				}
+				if hangs.Load() && strings.Contains(string(command), word) {
+					// The client gives up first.
+					time.Sleep(6 * time.Second)
+					return
+				}
+				server, err := net.Dial("unix", real)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				if _, err := server.Write(command); err == nil && server.(*net.UnixConn).CloseWrite() == nil {
+					_, _ = io.Copy(client, server)
+				}
+			})
+		}
+	})
+	return hangs
+}
+
+// If HAProxy has so many connections that it cannot list them in time, those that must end do so later, and everything
+// else is applied.
+func TestConnectionsThatMustEndHoldUpNothing(t *testing.T) {
+	e := newEngine(t, nil)
+	l, p := other(t)
+	tcp := listener(t, "tcp", "tcp/81")
+	c := &config.Config{Listeners: []config.Listener{tcp, l}, Pools: []config.Pool{pool("tcp/81", echo(t, "a")), p}}
+	apply(t, e, c)
+	held := dial(t, tcp, "")
+	if !says(held, "x") {
+		t.Fatal("no answer")
+	}
+	hangs := between(t, e, "show sess")
+	hangs.Store(true)
+	c.Listeners = c.Listeners[1:]
+	c.Pools[1].Members = []config.Member{member(t, "new")}
+	faults, err := e.Apply(t.Context(), c)
+	if err != nil || len(faults) != 1 || faults[0].LoadBalancerID != "lb-1" || !strings.Contains(faults[0].Detail, "connections that must end go on") {
+		t.Errorf("faults %v, error %v, want one fault of the load balancer", faults, err)
+	}
+	if status, body := get(t, url(l)); status != 200 || body != "new" {
+		t.Errorf("the other load balancer answers %d %q", status, body)
+	}
+	hangs.Store(false)
+	apply(t, e, c)
+	held.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := held.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Error("a connection of a listener that is gone goes on")
+	}
 }
