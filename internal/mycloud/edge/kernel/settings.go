@@ -46,7 +46,7 @@ func (s *settings) set(path, value string, from ...string) {
 	}
 }
 
-// usualTracked is how many connections the kernel tracks on machines with some memory unless it is told otherwise.
+// usualTracked is how many connections the kernel tracks on machines with some memory, by default.
 const usualTracked = 1 << 18
 
 // defaultConnections returns how many connections an address may have, so that the proxy and the table of conntrack have
