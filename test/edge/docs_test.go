@@ -17,7 +17,7 @@ func TestMechanismsNameTheirTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs/explanation/data-plane.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "explanation", "data-plane.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

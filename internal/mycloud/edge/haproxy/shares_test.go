@@ -111,8 +111,8 @@ func TestMembersOfOthersDelayNoHealth(t *testing.T) {
 func between(t testing.TB, e *Engine, word string) (hangs *atomic.Bool) {
 	t.Helper()
 	hangs = &atomic.Bool{}
-	real := e.haproxy.File("real.sock")
-	if err := os.Rename(e.haproxy.File("master.sock"), real); err != nil {
+	moved := e.haproxy.File("real.sock")
+	if err := os.Rename(e.haproxy.File("master.sock"), moved); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("unix", e.haproxy.File("master.sock"))
@@ -123,7 +123,7 @@ func between(t testing.TB, e *Engine, word string) (hangs *atomic.Bool) {
 	t.Cleanup(func() {
 		l.Close()
 		running.Wait()
-		_ = os.Rename(real, e.haproxy.File("master.sock"))
+		_ = os.Rename(moved, e.haproxy.File("master.sock"))
 	})
 	running.Go(func() {
 		for {
@@ -142,7 +142,7 @@ func between(t testing.TB, e *Engine, word string) (hangs *atomic.Bool) {
 					time.Sleep(6 * time.Second)
 					return
 				}
-				server, err := net.Dial("unix", real)
+				server, err := net.Dial("unix", moved)
 				if err != nil {
 					return
 				}

@@ -256,7 +256,7 @@ type planner struct {
 	// checks and servers are what load balancers may still have.
 	checks, servers *shares
 	backends        map[string]int
-	binds    map[netip.AddrPort]bool
+	binds           map[netip.AddrPort]bool
 	// faulty has the members that are faults already, because several listeners use their pool.
 	faulty map[string]bool
 }
