@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // load is traffic from the client that goes on until it is stopped.
@@ -36,7 +39,7 @@ func (l *load) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.first) < maxErrors {
-		l.first = append(l.first, err)
+		l.first = append(l.first, fmt.Errorf("%s: %w", time.Now().UTC().Format("15:04:05.000"), err))
 	}
 }
 
@@ -78,10 +81,29 @@ func paced(ctx context.Context, running *sync.WaitGroup, rate int, do func()) {
 func (w *world) requests(at netip.AddrPort, rate int) *load {
 	l, ctx, running := w.newLoad()
 	paced(ctx, running, rate, func() {
-		_, _, err := w.ask("tcp", at)
+		// On a busy machine, the client does not run for a second now and then, and would time out with no packet lost.
+		_, _, err := w.askWithin(5*time.Second, "tcp", at)
 		l.note(err)
 	})
 	return l
+}
+
+// sentOnce returns an error if a packet of a new connection had to be sent again.
+func sentOnce(conn *net.TCPConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var info *unix.TCPInfo
+	var failed error
+	err = raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO) })
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	if info.Total_retrans > 0 {
+		return fmt.Errorf("%d packets were sent again", info.Total_retrans)
+	}
+	return nil
 }
 
 // httpClient returns a client whose connections are the client machine's.

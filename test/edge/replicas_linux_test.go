@@ -17,6 +17,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 	"quaymaster.dev/test/harness/edgenet"
 	"quaymaster.dev/test/harness/env"
@@ -130,7 +131,7 @@ type shared struct {
 	programs      []*exec.Cmd
 	ca, cert, key string
 	// clients has the files of the edge.
-	clients cloudapi.TLSFiles
+	clients tlsfiles.Files
 	roots   *x509.CertPool
 }
 

@@ -335,7 +335,11 @@ func (w *world) replace(id string, change func(*cloudv1.LoadBalancerSpec)) (job 
 
 // ask sends one line over a new connection and returns the answer: the node and the client that it saw.
 func (w *world) ask(protocol string, at netip.AddrPort) (node, client string, err error) {
-	ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+	return w.askWithin(time.Second, protocol, at)
+}
+
+func (w *world) askWithin(limit time.Duration, protocol string, at netip.AddrPort) (node, client string, err error) {
+	ctx, cancel := context.WithTimeout(w.Context(), limit)
 	defer cancel()
 	conn, err := w.Client.Dial(ctx, protocol, at.String())
 	if err != nil {
@@ -343,6 +347,9 @@ func (w *world) ask(protocol string, at netip.AddrPort) (node, client string, er
 	}
 	defer func() { _ = conn.Close() }()
 	if tcp, ok := conn.(*net.TCPConn); ok {
+		if err := sentOnce(tcp); err != nil {
+			return "", "", err
+		}
 		// Closed connections would otherwise keep their ports for a minute, and the client has only so many.
 		if err := tcp.SetLinger(0); err != nil {
 			return "", "", err

@@ -491,5 +491,12 @@ func (q *play) rejoin(s *site) {
 	s.cut, q.disturbed = false, true
 	q.checkOwners(false)
 	q.settle()
+	// It has seen all members fail, and probes them once a second.
+	for _, at := range []netip.AddrPort{q.witness.directAt, q.witness.proxyAt} {
+		q.eventually(fmt.Sprintf("%s has members for %s again", s.Name, at), func() bool {
+			_, _, err := s.client.ask("tcp", at)
+			return err == nil
+		})
+	}
 	q.witness.start(s)
 }

@@ -107,7 +107,7 @@ func NewCommand(cloud Cloud) *cobra.Command {
 		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
 	f.IntVar(&o.connections, "connections-per-address", 0,
 		"connections that an address may have through HAProxy and nat; more are refused, so that others have room; 0 means "+
-			"half of net.netfilter.nf_conntrack_max, and at most 262,144")
+			"an eighth of net.netfilter.nf_conntrack_max, and at most 262,144")
 	f.DurationVar(&o.withdrawAfter, "withdraw-after", 0,
 		"withdraw all addresses when the API has not answered for this long, at least 30s; with 0, the edge goes on without it")
 	f.StringVar(&o.addressInterface, "address-interface", "lo",

@@ -51,6 +51,8 @@ type Kernel interface {
 	// Due reports whether Apply has something to do although nothing has changed, because a drain is over.
 	Due() bool
 	Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error)
+	// Overflows returns what load balancers had beyond their shares when Counters was last called.
+	Overflows() []config.Overflow
 }
 
 // Addresses makes the machine answer for addresses.
@@ -122,10 +124,15 @@ type Agent struct {
 
 	// The rest is used by the loop that applies only. applied is the last state that was applied, complete is false if
 	// some of it has to be tried again, and saved is false if a restart would undo it. config is what the engines were last
-	// told to do, and proxied the last that the proxy has done. loaded is the state of the last agent.
-	applied, loaded *state.State
-	complete, saved bool
-	config, proxied *config.Config
+	// told to do, compiled the same without addresses that are given up, and proxied the last that the proxy has done. loaded
+	// is the state of the last agent.
+	applied, loaded           *state.State
+	complete, saved           bool
+	config, compiled, proxied *config.Config
+	// settling has until when addresses that were withdrawn may still have traffic, and settled when the first of those that
+	// stay for it has none; zero if there are none.
+	settling map[netip.Addr]time.Time
+	settled  time.Time
 }
 
 // New returns an Agent with the state that the last one has left.
@@ -142,6 +149,7 @@ func New(o Options) *Agent {
 	o.Identity.keep(s.Cloud)
 	a := &Agent{
 		Options: o, wanted: s, loaded: s, saved: err == nil, heard: lastHeard(o), wake: make(chan struct{}, 1), beat: make(chan struct{}, 1),
+		settling:  map[netip.Addr]time.Time{},
 		forwarder: forwarder{healthy: map[memberID]bool{}}, watch: watch{clock: o.Clock, since: map[string]time.Time{}},
 	}
 	a.speaker = speaker{

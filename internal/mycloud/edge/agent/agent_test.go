@@ -50,6 +50,9 @@ type machine struct {
 	// counted is what the kernel has counted for the listener that the proxy counts, too.
 	counted uint64
 	missing map[netip.Addr]error
+	// settle is how long traffic arrives after a withdrawal, answered are the addresses of the machine.
+	settle   time.Duration
+	answered []netip.Addr
 	// logged counts the messages of the log.
 	logged map[string]int
 }
@@ -166,12 +169,17 @@ func (k kernel) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
 	return []cloudv1.ListenerCounter{{LoadBalancerID: "lb-x", ListenerKey: "tcp/80", Family: "ipv4", Accepted: k.counted}}, nil
 }
 
+func (kernel) Overflows() []config.Overflow {
+	return []config.Overflow{{LoadBalancer: "lb-x", Family: "ipv4", Connections: 3, Packets: 4}}
+}
+
 type addresses struct{ *machine }
 
 func (a addresses) Apply(_ context.Context, list []netip.Addr) (map[netip.Addr]error, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.note("addresses %d", len(list))
+	a.answered = list
 	return a.missing, nil
 }
 
@@ -195,7 +203,11 @@ func (a announcer) Announce(ctx context.Context, list []netip.Addr) error {
 	return a.announceErr
 }
 
-func (announcer) Settle() time.Duration { return 10 * time.Millisecond }
+func (a announcer) Settle() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(a.settle, 10*time.Millisecond)
+}
 
 // logs counts messages.
 type logs struct {
@@ -367,9 +379,11 @@ func TestOrder(t *testing.T) {
 	got = w.until("announce 1")
 	w.eventually("the rules go", func() bool {
 		got = append(got, w.machine.taken()...)
-		return len(got) >= 4
+		return len(got) >= 7
 	})
-	if want := []string{"announce 1", "proxy 1", "kernel 1", "addresses 1"}; !slices.Equal(got, want) {
+	// They stay for the traffic that still arrives.
+	want := []string{"announce 1", "proxy 2", "kernel 2", "addresses 2", "proxy 1", "kernel 1", "addresses 1"}
+	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -87,13 +87,49 @@ func (a *Agent) serve(ctx context.Context, change func(*serving)) {
 	}
 }
 
-// withdraw stops announcing what is not to be announced, and waits until the traffic has gone elsewhere. What makes the
-// announcements may be stuck: then nothing waits for it, but the addresses are faults until it has withdrawn them.
+// withdraw stops announcing what is not to be announced. What makes the announcements may hang, so that a change does not
+// wait for long. Addresses that are given up stay until the traffic has gone elsewhere.
 func (a *Agent) withdraw(ctx context.Context, wanted []netip.Addr) {
-	if !a.speaker.only(wanted) || !a.speaker.settled(ctx) {
+	withdrawn := a.speaker.only(wanted)
+	if len(withdrawn) == 0 || !a.speaker.settled(ctx) {
 		return
 	}
-	a.settle(ctx)
+	gone := a.Clock.Now().Add(a.Announcer.Settle())
+	for _, x := range withdrawn {
+		a.settling[x] = gone
+	}
+}
+
+// lingering returns the addresses that are given up and may still have traffic, and until when the first one may; zero
+// for none. Others do not wait for that.
+func (a *Agent) lingering(wanted []netip.Addr) (list []netip.Addr, until time.Time) {
+	now := a.Clock.Now()
+	for x, gone := range a.settling {
+		switch {
+		case a.config == nil || !slices.Contains(a.config.Addresses, x) || !now.Before(gone):
+			delete(a.settling, x)
+			continue
+		case slices.Contains(wanted, x):
+			continue
+		case until.IsZero() || gone.Before(until):
+			until = gone
+		}
+		list = append(list, x)
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return list, until
+}
+
+// lingeringFaults returns the faults of the load balancers of addresses that may still have traffic: they are not free.
+func lingeringFaults(list []netip.Addr, owners map[netip.Addr]string) []cloudv1.EdgeFault {
+	var faults []cloudv1.EdgeFault
+	for _, x := range list {
+		faults = append(faults, cloudv1.EdgeFault{
+			LoadBalancerID: owners[x], Pending: true,
+			Detail: fmt.Sprintf("address %s was withdrawn, and stays until its traffic has gone to other edges", x),
+		})
+	}
+	return faults
 }
 
 // settle waits until no traffic arrives any more for addresses that have been withdrawn.
@@ -143,7 +179,7 @@ func (a *Agent) announce(ctx context.Context) {
 	}
 }
 
-// own notes which load balancers addresses belong to, as long as they may be announced.
+// own notes which load balancers addresses belong to, as long as they may be announced, or have traffic.
 func (a *Agent) own(s *state.State) {
 	owners := map[netip.Addr]string{}
 	for _, lb := range s.LoadBalancers {
@@ -157,7 +193,7 @@ func (a *Agent) own(s *state.State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for address, owner := range a.owners {
-		if audible[address] {
+		if _, settling := a.settling[address]; settling || audible[address] {
 			owners[address] = owner
 		}
 	}
@@ -192,17 +228,23 @@ func (s *speaker) say(list []netip.Addr) {
 	}
 }
 
-// only has no addresses announced but these, and returns false if there are none.
-func (s *speaker) only(wanted []netip.Addr) bool {
+// only has no addresses announced but these, and returns those that were.
+func (s *speaker) only(wanted []netip.Addr) (withdrawn []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := slices.DeleteFunc(slices.Clone(s.wanted), func(x netip.Addr) bool { return !slices.Contains(wanted, x) })
-	if len(kept) == len(s.wanted) {
-		return false
+	var kept []netip.Addr
+	for _, x := range s.wanted {
+		if slices.Contains(wanted, x) {
+			kept = append(kept, x)
+		} else {
+			withdrawn = append(withdrawn, x)
+		}
 	}
-	s.wanted, s.busy = kept, true
-	signal(s.wake)
-	return true
+	if len(withdrawn) > 0 {
+		s.wanted, s.busy = kept, true
+		signal(s.wake)
+	}
+	return withdrawn
 }
 
 // begin returns what to announce, and false as long as nothing is known.

@@ -18,11 +18,11 @@ import (
 // faults are what could not be applied, by where it was found. The engines' are those of members, listeners and load
 // balancers; an engine that does not work at all is one of the edge as well, and so is a state that cannot be kept.
 type faults struct {
-	compiled, proxied, forwarded, addresses, announced, stuck, unsaved []cloudv1.EdgeFault
+	compiled, proxied, forwarded, addresses, announced, lingering, stuck, unsaved []cloudv1.EdgeFault
 }
 
 func (f *faults) all() []cloudv1.EdgeFault {
-	return slices.Concat(f.stuck, f.unsaved, f.proxied, f.forwarded, f.addresses, f.announced, f.compiled)
+	return slices.Concat(f.stuck, f.unsaved, f.proxied, f.forwarded, f.addresses, f.announced, f.lingering, f.compiled)
 }
 
 // compareFaults sorts faults by what they belong to.
@@ -74,6 +74,9 @@ func (a *Agent) loop(ctx context.Context) {
 		if turn := a.Proxy.Turn(); !turn.IsZero() && turn.Before(next) {
 			next = turn
 		}
+		if !a.settled.IsZero() && a.settled.Before(next) {
+			next = a.settled
+		}
 		if retry == nil || next.Before(due) {
 			retry, due = a.Clock.After(next.Sub(now)), next
 		}
@@ -110,7 +113,7 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	c, compiled := config.Compile(s, a.config, a.Compile)
 	leaving := config.Leaving(s, a.Edge.Name)
 	a.Certificates.set(keyPairs(s))
-	same := a.applied != nil && s.Cloud == a.applied.Cloud && reflect.DeepEqual(c, a.config) && reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs) &&
+	same := a.applied != nil && s.Cloud == a.applied.Cloud && reflect.DeepEqual(c, a.compiled) && reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs) &&
 		leaving == config.Leaving(a.applied, a.Edge.Name)
 	a.setFaults(func(f *faults) { f.compiled = compiled })
 	if same && !again {
@@ -125,11 +128,15 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	if ctx.Err() != nil {
 		return
 	}
-	a.applyProxy(ctx, c)
-	a.applyKernel(ctx, c)
-	failed, err := a.Addresses.Apply(ctx, c.Addresses)
-	a.setFaults(func(f *faults) { f.addresses = addressFaults(a.owners, failed, err) })
-	a.config = c
+	lingering, settled := a.lingering(c.Addresses)
+	all := c.With(lingering, a.config)
+	a.applyProxy(ctx, all)
+	a.applyKernel(ctx, all)
+	failed, err := a.Addresses.Apply(ctx, all.Addresses)
+	a.setFaults(func(f *faults) {
+		f.addresses, f.lingering = addressFaults(a.owners, failed, err), lingeringFaults(lingering, a.owners)
+	})
+	a.config, a.compiled, a.settled = all, c, settled
 	a.serve(ctx, func(s *serving) { s.config, s.leaving, s.failed = c, leaving, failed })
 	a.speaker.settled(ctx)
 	a.setFaults(func(f *faults) { f.announced = a.speaker.faults(a.owners) })
@@ -140,7 +147,7 @@ func (a *Agent) apply(ctx context.Context, s *state.State, again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// The kernel and the announcements are tried again by themselves, and what does not compile needs another state.
-	a.complete = a.saved && len(a.faults.proxied)+len(a.faults.addresses) == 0
+	a.complete = a.saved && len(a.faults.proxied)+len(a.faults.addresses)+len(a.faults.lingering) == 0
 }
 
 // applyProxy has the proxy do what the configuration says.

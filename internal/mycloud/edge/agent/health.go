@@ -135,7 +135,7 @@ func (a *Agent) observe(ctx context.Context, found []cloudv1.MemberHealth) error
 	proxied, err1 := a.Proxy.Counters(ctx)
 	forwarded, err2 := a.Kernel.Counters(ctx)
 	counters := summed(slices.Concat(proxied, forwarded))
-	a.Metrics.observe(found, counters)
+	a.Metrics.observe(found, counters, a.Kernel.Overflows())
 	a.setReport(func(r *report) { r.health, r.counters = found, counters })
 	return errors.Join(err1, err2)
 }

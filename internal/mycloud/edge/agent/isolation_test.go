@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -81,6 +82,63 @@ func TestAnnouncerHangs(t *testing.T) {
 	if got := w.announced(); len(got) != 2 || slices.Contains(got, addressOf(doomed)) {
 		t.Errorf("announced %v", got)
 	}
+}
+
+// While the traffic of addresses that are given up goes elsewhere, which takes seconds, the changes of others are applied, and
+// their jobs end. The addresses stay, and are not free, until then.
+func TestDeletionsDelayNoOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.create("first")
+	var doomed []*cloudv1.LoadBalancer
+	for i := range 3 {
+		doomed = append(doomed, w.create(fmt.Sprint("doomed-", i)))
+	}
+	w.until("announce 4")
+	const settle = time.Minute
+	w.machine.set(func() { w.machine.settle = settle })
+	answers := func(lb *cloudv1.LoadBalancer) bool {
+		w.machine.mu.Lock()
+		defer w.machine.mu.Unlock()
+		return slices.Contains(w.machine.answered, addressOf(lb))
+	}
+	for i, lb := range doomed {
+		start := time.Now()
+		w.delete(lb.ID)
+		w.eventually("its address is withdrawn", func() bool { return !slices.Contains(w.announced(), addressOf(lb)) })
+		next := w.create(fmt.Sprint("next-", i))
+		w.eventually("the next one is announced", func() bool { return slices.Contains(w.announced(), addressOf(next)) })
+		if took := time.Since(start); took > settle/2 {
+			t.Errorf("another load balancer took %s", took)
+		}
+		if !answers(lb) || !answers(next) {
+			t.Errorf("the edge answers for the old address: %v, for the new one: %v", answers(lb), answers(next))
+		}
+	}
+	for _, lb := range doomed {
+		if got := w.faultsOf(lb.ID); len(got) != 1 || !strings.Contains(got[0], "stays until its traffic has gone") {
+			t.Errorf("the address of a deleted load balancer is free: faults %q", got)
+		}
+	}
+	if got := w.faultsOf(first.ID); len(got) > 0 {
+		t.Errorf("another load balancer has faults: %q", got)
+	}
+}
+
+// An address that is given up goes once its traffic has gone, although nothing else changes.
+func TestWithdrawnAddressGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lb := w.create("doomed")
+	w.until("announce 1")
+	w.machine.set(func() { w.machine.settle = 700 * time.Millisecond })
+	w.delete(lb.ID)
+	start := time.Now()
+	w.until("addresses 0")
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	w.eventually("it is free", func() bool { return len(w.edge().Faults) == 0 })
 }
 
 // Health that is not read any more is not claimed any more.
@@ -229,6 +287,26 @@ func TestCountersOfBothEngines(t *testing.T) {
 			}
 		}
 		return false
+	})
+}
+
+// What load balancers had beyond their shares is a metric.
+func TestOverflowsAreMetrics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("first")
+	w.eventually("they are there", func() bool {
+		families, err := w.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				values[f.GetName()] = m.GetCounter().GetValue()
+			}
+		}
+		return values["mycloud_edge_share_refused_total"] == 3 && values["mycloud_edge_share_forgotten_total"] == 4
 	})
 }
 

@@ -18,11 +18,12 @@ type Metrics struct {
 	parts                                                *prometheus.GaugeVec
 	duration                                             prometheus.Histogram
 
-	accepted, refused, bytes, members *prometheus.Desc
+	accepted, refused, bytes, members, crowded, forgotten *prometheus.Desc
 
-	mu       sync.Mutex
-	counters []cloudv1.ListenerCounter
-	health   []cloudv1.MemberHealth
+	mu        sync.Mutex
+	counters  []cloudv1.ListenerCounter
+	health    []cloudv1.MemberHealth
+	overflows []config.Overflow
 }
 
 // NewMetrics returns the metrics after registering them.
@@ -56,6 +57,11 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		refused:  desc("refused_total", "Requests, connections and packets that were refused by limits or source ranges.", listener...),
 		bytes:    desc("bytes_total", "Bytes by direction; out is 0 where responses go past the edge.", append(listener, "direction")...),
 		members:  desc("members", "Members by state.", "load_balancer", "pool", "family", "state"),
+		crowded: desc("share_refused_total",
+			"Connections through HAProxy and nat that were refused because the address has its share.", "load_balancer", "family"),
+		forgotten: desc("share_forgotten_total",
+			"Packets that were forwarded, but not remembered, because the load balancer has its share of flows.",
+			"load_balancer", "family"),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
@@ -90,10 +96,10 @@ func (m *Metrics) applied(c *config.Config, took time.Duration) {
 }
 
 // observe keeps what the engines report until the next time.
-func (m *Metrics) observe(health []cloudv1.MemberHealth, counters []cloudv1.ListenerCounter) {
+func (m *Metrics) observe(health []cloudv1.MemberHealth, counters []cloudv1.ListenerCounter, overflows []config.Overflow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.health, m.counters = health, counters
+	m.health, m.counters, m.overflows = health, counters, overflows
 }
 
 // traffic collects what the engines have reported last.
@@ -101,7 +107,7 @@ type traffic struct{ *Metrics }
 
 // Describe implements prometheus.Collector.
 func (t traffic) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.accepted, t.refused, t.bytes, t.members} {
+	for _, d := range []*prometheus.Desc{t.accepted, t.refused, t.bytes, t.members, t.crowded, t.forgotten} {
 		c <- d
 	}
 }
@@ -109,8 +115,12 @@ func (t traffic) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (t traffic) Collect(c chan<- prometheus.Metric) {
 	t.mu.Lock()
-	health, counters := t.health, t.counters
+	health, counters, overflows := t.health, t.counters, t.overflows
 	t.mu.Unlock()
+	for _, o := range overflows {
+		c <- prometheus.MustNewConstMetric(t.crowded, prometheus.CounterValue, float64(o.Connections), o.LoadBalancer, o.Family)
+		c <- prometheus.MustNewConstMetric(t.forgotten, prometheus.CounterValue, float64(o.Packets), o.LoadBalancer, o.Family)
+	}
 	for _, l := range counters {
 		at := []string{l.LoadBalancerID, l.ListenerKey, l.Family}
 		count := func(d *prometheus.Desc, n uint64, labels ...string) {

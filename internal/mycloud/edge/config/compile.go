@@ -47,12 +47,16 @@ func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.Edge
 			c.loadBalancer(lb)
 		}
 	}
-	slices.SortFunc(c.config.Addresses, netip.Addr.Compare)
-	slices.SortFunc(c.config.Listeners, func(a, b Listener) int {
+	c.config.sort()
+	return c.config, c.faults
+}
+
+func (c *Config) sort() {
+	slices.SortFunc(c.Addresses, netip.Addr.Compare)
+	slices.SortFunc(c.Listeners, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.LoadBalancer, b.LoadBalancer), a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
 	})
-	slices.SortFunc(c.config.Pools, func(a, b Pool) int { return a.ID.compare(b.ID) })
-	return c.config, c.faults
+	slices.SortFunc(c.Pools, func(a, b Pool) int { return a.ID.compare(b.ID) })
 }
 
 // sharing returns the number of edges that share the traffic of a load balancer, of which this is one.

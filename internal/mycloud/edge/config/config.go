@@ -100,3 +100,12 @@ type Monitor struct {
 	Interval, Timeout   time.Duration
 	Rise, Fall          int
 }
+
+// Overflow counts what a load balancer has beyond its share of what the kernel has for all.
+type Overflow struct {
+	LoadBalancer, Family string
+	// Connections were refused: the address has its share of those that are tracked.
+	Connections uint64
+	// Packets were forwarded without being remembered: their flows may move to another member with the next change.
+	Packets uint64
+}

@@ -38,3 +38,32 @@ func (c *compiler) keep(listeners []*Listener) {
 func (l *Listener) conflicts(o Listener) bool {
 	return l.Address == o.Address && l.Port == o.Port && transport(l.Protocol) == transport(o.Protocol)
 }
+
+// With returns the configuration with addresses, and the listeners on them, as they were before.
+func (c *Config) With(addresses []netip.Addr, before *Config) *Config {
+	if len(addresses) == 0 {
+		return c
+	}
+	both := &Config{
+		Addresses: slices.Concat(c.Addresses, addresses), Listeners: slices.Clone(c.Listeners), Pools: slices.Clone(c.Pools),
+	}
+	has, old := map[PoolID]bool{}, map[PoolID]Pool{}
+	for _, p := range c.Pools {
+		has[p.ID] = true
+	}
+	for _, p := range before.Pools {
+		old[p.ID] = p
+	}
+	for _, l := range before.Listeners {
+		if !slices.Contains(addresses, l.Address) {
+			continue
+		}
+		both.Listeners = append(both.Listeners, l)
+		if p, ok := old[l.Pool]; ok && !has[l.Pool] {
+			has[l.Pool] = true
+			both.Pools = append(both.Pools, p)
+		}
+	}
+	both.sort()
+	return both
+}

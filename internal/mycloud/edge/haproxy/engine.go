@@ -76,6 +76,8 @@ type Engine struct {
 	accepted map[string]plan.Unit
 	// refusedCertificates has why HAProxy refuses contents of certificates.
 	refusedCertificates map[[sha256.Size]byte]error
+	// unended has the load balancers with connections that must end; "" stands for any.
+	unended map[string]bool
 	// leaving has the servers that no pool has any more, and when their connections end at the latest.
 	leaving map[place]time.Time
 	// left has why HAProxy was reloaded, by the process id of the worker that was left.
@@ -98,7 +100,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Options: o, haproxy: h, leaving: map[place]time.Time{}, left: map[int]reloaded{}}
+	e := &Engine{Options: o, haproxy: h, unended: map[string]bool{}, leaving: map[place]time.Time{}, left: map[int]reloaded{}}
 	if o.User != "" {
 		found, err := user.Lookup(o.User)
 		if err != nil {
@@ -219,10 +221,8 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.expel(ctx, p, before, planned); err != nil {
-		return nil, err
-	}
-	return slices.Concat(planned.Faults, certificates.faults(e.units), refused, unchanged), e.tend(ctx, p)
+	unended := e.expel(ctx, p, before, planned)
+	return slices.Concat(planned.Faults, certificates.faults(e.units), refused, unchanged, unended), e.tend(ctx, p)
 }
 
 // current returns what HAProxy was last made to do, and statistics of its worker.

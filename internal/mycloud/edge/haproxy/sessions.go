@@ -3,10 +3,12 @@ package haproxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
 	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
@@ -16,23 +18,28 @@ import (
 const sessionsPerCommand = 100
 
 // expel ends the connections of listeners that are not wanted any more, and those of clients that are no longer in the
-// source ranges, whichever worker has them. Before are the units that HAProxy ran; nil if that is not known.
-func (e *Engine) expel(ctx context.Context, p *process.Workers, before map[string]plan.Unit, now *plan.Plan) error {
+// source ranges, whichever worker has them. Before are the units that HAProxy ran; nil if that is not known. If there are
+// too many to find them in time, that is a fault of those load balancers, until the next call succeeds.
+func (e *Engine) expel(ctx context.Context, p *process.Workers, before map[string]plan.Unit, now *plan.Plan) []cloudv1.EdgeFault {
 	listeners := make(map[string]*config.Listener, len(now.Frontends))
 	for i := range now.Frontends {
 		if f := &now.Frontends[i]; !f.Removed {
 			listeners[f.Name] = &f.Listener
 		}
 	}
-	stays := before != nil
+	if before == nil {
+		// Of whichever load balancer.
+		e.unended[""] = true
+	}
 	for key, u := range before {
 		if u.Listener == nil || u.Removed {
 			continue
 		}
-		l := listeners[key]
-		stays = stays && l != nil && slices.Equal(l.Allowed, u.Listener.Allowed)
+		if l := listeners[key]; l == nil || !slices.Equal(l.Allowed, u.Listener.Allowed) {
+			e.unended[u.LoadBalancer()] = true
+		}
 	}
-	if stays {
+	if len(e.unended) == 0 {
 		return nil
 	}
 	unwanted := func(s session) bool { return !s.allowed(listeners[s.frontend]) }
@@ -40,7 +47,18 @@ func (e *Engine) expel(ctx context.Context, p *process.Workers, before map[strin
 		// It may have just ended.
 		_ = e.end(ctx, worker, unwanted)
 	}
-	return e.end(ctx, p.Current, unwanted)
+	err := e.end(ctx, p.Current, unwanted)
+	if err == nil {
+		clear(e.unended)
+		return nil
+	}
+	var faults []cloudv1.EdgeFault
+	for _, id := range slices.Sorted(maps.Keys(e.unended)) {
+		faults = append(faults, cloudv1.EdgeFault{
+			LoadBalancerID: id, Detail: fmt.Sprintf("connections that must end go on: %v", err), Pending: true,
+		})
+	}
+	return faults
 }
 
 // end ends sessions of a worker. There are shorter commands for those of a server, which old workers refuse.

@@ -337,3 +337,25 @@ func TestAffinity(t *testing.T) {
 		}
 	}
 }
+
+// A client may open connections before it has requests, as browsers do. One that is closed because none came must not be
+// answered: the answer would be taken for that to a request that is sent at this moment.
+func TestUnusedConnectionsAreClosedSilently(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, nil)
+	l, p := other(t)
+	apply(t, e, &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}})
+	unused := dial(t, l, "")
+	unused.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if answer, err := io.ReadAll(unused); err != nil || len(answer) > 0 {
+		t.Errorf("the answer is %.30q, error %v", answer, err)
+	}
+	begun := dial(t, l, "")
+	if _, err := io.WriteString(begun, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	begun.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if answer, err := io.ReadAll(begun); err != nil || !strings.Contains(string(answer), " 408 ") {
+		t.Errorf("a request that does not end is answered by %.30q, error %v", answer, err)
+	}
+}

@@ -32,7 +32,7 @@ func rendered(c *config.Config, healthy string) *nft.Ruleset {
 	marks.mark("lb-1", target{address: netip.MustParseAddr("10.0.0.2")})
 	p := r.plan(c)
 	renderer := renderer{flows: 1000}
-	return renderer.render(p.services, p.addresses)
+	return renderer.render(p.services, p)
 }
 
 func TestDiff(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDiff(t *testing.T) {
 				c.Listeners[0].MaxQPS = 5
 				return rendered(c, "ab")
 			}(),
-			want: map[string]int{"flush chain": 1, "add rule": 11},
+			want: map[string]int{"flush chain": 1, "add rule": 14},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

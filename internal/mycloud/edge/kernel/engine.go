@@ -25,11 +25,12 @@ const defaultFlows = 1 << 20
 type Options struct {
 	// Dir is the directory in which the engine keeps what it must know after a restart.
 	Dir string
-	// MaxFlows is the number of flows that are remembered for each protocol and address family; 0 means a default. Flows
-	// beyond it are forwarded as well, but may move to another member when members join or leave.
+	// MaxFlows is the number of flows that are remembered for each protocol and address family, in addition to those that
+	// each load balancer has for itself; 0 means a default. Flows beyond it are forwarded as well, but may move to another
+	// member when members join or leave.
 	MaxFlows int
 	// MaxConnections is how many connections that the kernel tracks an address of a load balancer may have: those that it
-	// translates, and those of the proxy. 0 means half of what the kernel tracks, and at most 262,144.
+	// translates, and those of the proxy. 0 means an eighth of what the kernel tracks, and at most 262,144.
 	MaxConnections int
 	// Router is true if the machine forwards packets of others as well. Without it, what belongs to no listener is dropped:
 	// to forward packets of listeners, the machine has to be a router.
@@ -184,6 +185,13 @@ func (e *Engine) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
 		e.due = e.options.Clock.Now()
 	}
 	return counters, err
+}
+
+// Overflows returns what load balancers had beyond their shares when Counters was last called.
+func (e *Engine) Overflows() []config.Overflow {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.firewall.overflows
 }
 
 // open reads what the last engine has left.

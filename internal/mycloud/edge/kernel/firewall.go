@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/config"
 	"quaymaster.dev/internal/mycloud/edge/kernel/nft"
 	"quaymaster.dev/internal/mycloud/edge/program"
 )
@@ -18,8 +20,11 @@ import (
 type firewall struct {
 	renderer renderer
 	table    nft.Table
-	// services are those of the applied ruleset.
+	// services are those of the applied ruleset, and owners all that have addresses.
 	services map[serviceID]*service
+	owners   map[netip.Addr]ownerID
+	// overflows are those that were last counted.
+	overflows []config.Overflow
 }
 
 // apply makes the kernel's table do what the plan says. A service that nftables refuses is a fault, and stays as it was.
@@ -71,9 +76,9 @@ func firstLine(err error) string {
 
 // write turns the kernel's table into that of the services.
 func (f *firewall) write(ctx context.Context, services []*service, p *plan) error {
-	err := f.table.Write(ctx, f.renderer.render(services, p.addresses))
+	err := f.table.Write(ctx, f.renderer.render(services, p))
 	if err == nil {
-		f.services = byID(services)
+		f.services, f.owners = byID(services), p.owners
 	}
 	return err
 }
@@ -127,17 +132,25 @@ func (f *firewall) refused(ctx context.Context, p *plan, candidates []*service) 
 
 func (f *firewall) check(ctx context.Context, services []*service, p *plan) error {
 	renderer := f.renderer
-	return f.table.Check(ctx, renderer.render(services, p.addresses))
+	return f.table.Check(ctx, renderer.render(services, p))
 }
 
 // counters returns what the rules have counted.
 func (f *firewall) counters() ([]cloudv1.ListenerCounter, error) {
-	if len(f.services) == 0 {
+	f.overflows = nil
+	if len(f.owners) == 0 {
 		return nil, nil
 	}
 	counts, err := f.table.Counters()
 	if err != nil {
 		return nil, err
+	}
+	counted := map[ownerID]bool{}
+	for _, o := range f.owners {
+		if !counted[o] {
+			counted[o] = true
+			f.overflows = append(f.overflows, o.overflow(counts))
+		}
 	}
 	var list []cloudv1.ListenerCounter
 	for _, s := range f.services {

@@ -81,6 +81,8 @@ func (l link) reach(nat bool) error {
 
 // prepare makes the machine a router, if there is something to route, and remembers its settings.
 func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
+	// Without it, the table of conntrack fills up sooner.
+	(&settings{previous: p.memory.Settings}).tracked()
 	s := settings{previous: p.memory.Settings}
 	for _, family := range []string{cloudv1.FamilyIPv4, cloudv1.FamilyIPv6} {
 		if slices.ContainsFunc(p.services, func(s *service) bool { return s.id.family == family }) {

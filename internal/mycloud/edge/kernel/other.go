@@ -48,6 +48,9 @@ func (*Engine) Due() bool { return false }
 // Counters returns an error.
 func (*Engine) Counters(context.Context) ([]cloudv1.ListenerCounter, error) { return nil, errPlatform }
 
+// Overflows returns nil.
+func (*Engine) Overflows() []config.Overflow { return nil }
+
 // Addresses does nothing.
 type Addresses struct {
 	Dir, Interface string

@@ -24,6 +24,8 @@ type plan struct {
 	marks    marker
 	// addresses are those of the edge.
 	addresses []netip.Addr
+	// owners are the load balancers whose listeners, of all engines, have the addresses.
+	owners map[netip.Addr]ownerID
 	// faulty are the members that have a fault: several listeners may use a pool.
 	faulty map[memberID]bool
 	// due is when the plan changes by itself, because a drain ends; zero for never.
@@ -44,7 +46,7 @@ func (r *planner) plan(c *config.Config) *plan {
 	for i := range c.Pools {
 		pools[c.Pools[i].ID] = &c.Pools[i]
 	}
-	p := &plan{memory: r.before.clone(), addresses: c.Addresses, faulty: map[memberID]bool{}}
+	p := &plan{memory: r.before.clone(), addresses: c.Addresses, owners: ownersOf(c), faulty: map[memberID]bool{}}
 	p.memory.Kept = make(map[string]map[string]time.Time, len(c.Listeners))
 	p.marks.memory = p.memory
 	taken := map[string]serviceID{}
@@ -71,8 +73,36 @@ func (r *planner) plan(c *config.Config) *plan {
 		r.members(p, s, pool)
 		p.services = append(p.services, s)
 	}
+	p.divideUnits()
 	p.memory.forget()
 	return p
+}
+
+// divideUnits gives each listener with weights its part of the units of its load balancer.
+func (p *plan) divideUnits() {
+	number := map[string]int{}
+	for _, s := range p.services {
+		if s.weighted() {
+			number[s.id.loadBalancer]++
+		}
+	}
+	for _, s := range p.services {
+		if s.units = maxUnits; s.weighted() {
+			s.units = min(maxUnits, sharedUnits/number[s.id.loadBalancer])
+		}
+	}
+}
+
+// ownersOf returns the load balancers of addresses, as far as nftables accepts their names.
+func ownersOf(c *config.Config) map[netip.Addr]ownerID {
+	owners := map[netip.Addr]ownerID{}
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if id := idOf(l); id.valid() {
+			owners[l.Address] = ownerID{id.loadBalancer, id.family}
+		}
+	}
+	return owners
 }
 
 // memberID is a member of a pool.

@@ -282,3 +282,28 @@ func TestRate(t *testing.T) {
 		}
 	}
 }
+
+// Others wait while the tables of a load balancer are built: however many listeners with weights it has, they take as long
+// as a few, and the tables of others stay the same.
+func TestUnitsHaveAShare(t *testing.T) {
+	c := world()
+	c.Pools[0].Algorithm, c.Pools[0].Members[0].Weight = cloudv1.AlgorithmWeightedRoundRobin, 7
+	for i := range 256 {
+		l, p := c.Listeners[0], c.Pools[0]
+		l.LoadBalancer, l.Key, l.Address, l.Port = "lb-2", fmt.Sprint("tcp/", i+1), l.Address.Next(), uint16(i+1)
+		p.ID.LoadBalancer, p.ID.Key = l.LoadBalancer, l.Key
+		l.Pool = p.ID
+		c.Listeners, c.Pools = append(c.Listeners, l), append(c.Pools, p)
+	}
+	p := (&planner{
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr, bool) error { return nil },
+		now: noon, before: newMemory(),
+	}).plan(c)
+	units := map[string]int{}
+	for _, s := range p.services {
+		units[s.id.loadBalancer] += s.units
+	}
+	if units["lb-1"] != maxUnits || units["lb-2"] > sharedUnits || units["lb-2"] < sharedUnits/2 {
+		t.Errorf("units %v, want %d and at most %d", units, maxUnits, sharedUnits)
+	}
+}

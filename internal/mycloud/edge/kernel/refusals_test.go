@@ -22,14 +22,16 @@ import (
 // repetitions is how often the changes are repeated under new flows.
 var repetitions = flag.Int("repetitions", 1, "how often to repeat 100 changes under new flows")
 
-// flood sends UDP packets of new flows from the client's machine, as fast as it can, until it is stopped.
+// flood sends packets of new flows from the client's machine, as fast as it can, until it is stopped.
 type flood struct {
 	stop    atomic.Bool
 	sent    atomic.Int64
 	running sync.WaitGroup
 }
 
-func (w *world) flood(to netip.AddrPort) *flood {
+func (w *world) flood(to netip.AddrPort) *flood { return w.floodOf("udp", to) }
+
+func (w *world) floodOf(protocol string, to netip.AddrPort) *flood {
 	f := &flood{}
 	f.running.Go(func() {
 		w.must(w.Client.Do(func() error {
@@ -38,13 +40,19 @@ func (w *world) flood(to netip.AddrPort) *flood {
 				return err
 			}
 			defer syscall.Close(fd)
-			packet := make([]byte, 29)
+			packet := make([]byte, 40)
 			packet[0], packet[8], packet[9] = 0x45, 64, syscall.IPPROTO_UDP
+			if protocol == "tcp" {
+				// The first packet of a connection, without options.
+				packet[9], packet[32], packet[33] = syscall.IPPROTO_TCP, 5<<4, 2
+			}
 			source, destination := w.Client.Outer4.As4(), to.Addr().As4()
 			copy(packet[12:], source[:3])
 			copy(packet[16:], destination[:])
 			binary.BigEndian.PutUint16(packet[22:], to.Port())
-			packet[25] = 9
+			if protocol == "udp" {
+				packet[25] = byte(len(packet) - 20)
+			}
 			for !f.stop.Load() {
 				// Without a checksum, any source will do.
 				packet[15] = byte(128 + rand.N(64))
@@ -75,7 +83,7 @@ func TestUpdatesRefuseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 3)
 			// Hardly a flow is remembered, so that a member is chosen for nearly every packet.
-			w.edges[0].engine = kernel.New(kernel.Options{Dir: w.edges[0].dir, MaxFlows: 64})
+			w.edges[0].engine = kernel.New(kernel.Options{Dir: w.edges[0].dir, MaxFlows: 64, MaxConnections: 1 << 20})
 			pool := w.listen("udp", vip4, func(l *config.Listener, p *config.Pool) { l.Engine, l.Port, p.Drain = engine, 81, time.Hour })
 			members := pool.Members
 			w.apply()

@@ -20,6 +20,7 @@ const newConnection = "tcp flags & (fin | syn | rst | ack) == syn"
 
 // renderer writes rulesets. It keeps the tables of places, which take some time to build.
 type renderer struct {
+	// flows is how many flows are remembered in common, and connections how many an address may have.
 	flows       uint64
 	connections int
 	router      bool
@@ -28,11 +29,16 @@ type renderer struct {
 }
 
 // render returns the ruleset that does what the services say.
-func (r *renderer) render(services []*service, addresses []netip.Addr) *nft.Ruleset {
+func (r *renderer) render(services []*service, p *plan) *nft.Ruleset {
 	rs := nft.NewRuleset()
 	static(rs, r.flows, r.connections, r.router)
-	for _, a := range addresses {
+	for _, a := range p.addresses {
 		rs.Maps["addresses"+suffixOf(a)].Elements[a.String()] = ""
+	}
+	for a, o := range p.owners {
+		rs.Counters[o.crowded()] = true
+		rs.AddChain(o.crowded(), fmt.Sprintf("counter name %q", o.crowded()), "goto refuse")
+		rs.Maps[crowdedMap+suffixOf(a)].Elements[a.String()] = "goto " + o.crowded()
 	}
 	used := make(map[string]*nft.Map, len(r.places))
 	for _, s := range services {
@@ -74,21 +80,44 @@ func (r *renderer) service(rs *nft.Ruleset, s *service, used map[string]*nft.Map
 		point(rawMap, "goto "+rs.Share("timeout", fmt.Sprintf("ct timeout set %q", s.conntrackTimeout(rs))))
 		return
 	}
-	rs.AddChain("direct/"+s.id.String(), s.direct()...)
+	flows := r.remember(rs, s)
+	rs.AddChain("direct/"+s.id.String(), s.direct(flows)...)
 	point(rawMap, "goto direct/"+s.id.String())
 	rs.Maps[answerSet+s.suffix()].Elements[at] = ""
 	point(knownMap, "jump "+rs.Share("known", s.known()...))
 }
 
+// ownFlows is which part of the common flows each load balancer has in addition, for itself.
+const ownFlows = 512
+
+// remember adds the flows that only the load balancer of the listener has, and returns the names of the maps with its
+// flows: what does not fit into its own is remembered in common with others, as far as that has room.
+func (r *renderer) remember(rs *nft.Ruleset, s *service) []string {
+	own, common := s.owner().flows(s.protocol), "flows/"+s.maps()
+	f := rs.Flows[common]
+	f.Size = max(r.flows/ownFlows, 1)
+	rs.Flows[own] = f
+	rs.Counters[s.owner().forgotten()] = true
+	names := []string{own, common}
+	var rules []string
+	for _, name := range names {
+		rules = append(rules, fmt.Sprintf("delete @%s { %s : meta mark }", name, flowKeys[s.suffix()]))
+	}
+	rs.AddChain("forget/"+own, append(rules, "meta mark set 0")...)
+	return names
+}
+
 // direct returns the rules for the packets of a listener that are forwarded unchanged.
-func (s *service) direct() []string {
-	flow := fmt.Sprintf("{ %s timeout %s : meta mark }", flowKeys[s.suffix()], seconds(s.idleTimeout()))
+func (s *service) direct(flows []string) []string {
 	rules := []string{"notrack"}
 	rules = append(rules, s.allow()...)
+	rules = append(rules, "meta mark set 0")
+	for _, name := range flows {
+		rules = append(rules, fmt.Sprintf("meta mark 0 meta mark set %s map @%s", flowKeys[s.suffix()], name))
+	}
 	rules = append(rules,
-		"meta mark set 0",
-		fmt.Sprintf("meta mark set %s map @flows/%s", flowKeys[s.suffix()], s.maps()),
 		fmt.Sprintf("meta mark != 0 %s vmap @%s", s.key(), knownMap+s.suffix()),
+		fmt.Sprintf("meta mark %s jump forget/%s", mark(markPrefix), flows[0]),
 	)
 	isNew := newConnection
 	if s.protocol == cloudv1.ProtocolUDP {
@@ -100,7 +129,12 @@ func (s *service) direct() []string {
 		"meta mark 0 goto refuse",
 	)
 	rules = append(rules, s.count(newConnection)...)
-	return append(rules, fmt.Sprintf("update @flows/%s %s", s.maps(), flow), "accept")
+	for _, name := range flows {
+		// The rule ends before its verdict if there is no room.
+		rules = append(rules, fmt.Sprintf("update @%s { %s timeout %s : meta mark } accept",
+			name, flowKeys[s.suffix()], seconds(s.idleTimeout())))
+	}
+	return append(rules, fmt.Sprintf("counter name %q accept", s.owner().forgotten()))
 }
 
 // guard returns the rules for the packets of a NAT listener after conntrack.
@@ -126,7 +160,9 @@ func (s *service) translate() []string {
 // client starts a new connection with an old port, so is that of a draining member and, if the port must not matter,
 // every flow: it may be older than that.
 func (s *service) known() []string {
-	forget := " goto forget/" + s.maps()
+	// No member has this mark. The chain that forgets is the load balancer's, but this one is that of all with the same
+	// members.
+	forget := " meta mark set " + mark(markPrefix)
 	var rules []string
 	if s.protocol == cloudv1.ProtocolTCP {
 		stays := unless(s.marks())
@@ -159,14 +195,17 @@ func (r *renderer) choose(rs *nft.Ruleset, s *service, used map[string]*nft.Map)
 	if !s.sticky {
 		source += " . th sport"
 	}
-	table := r.table(rs, s.open, used)
+	table := r.table(rs, s, used)
 	return rs.Share("choose", fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
 }
 
 // table adds the table of places of the members, and returns its name.
-func (r *renderer) table(rs *nft.Ruleset, open []share, used map[string]*nft.Map) string {
+func (r *renderer) table(rs *nft.Ruleset, s *service, used map[string]*nft.Map) string {
 	var content strings.Builder
-	for _, m := range open {
+	if s.units < maxUnits {
+		fmt.Fprintf(&content, "%d units\n", s.units)
+	}
+	for _, m := range s.open {
 		fmt.Fprintf(&content, "%s %d %d\n", m.target, m.mark, m.weight)
 	}
 	name := "places/" + nft.Digest(content.String())
@@ -175,7 +214,7 @@ func (r *renderer) table(rs *nft.Ruleset, open []share, used map[string]*nft.Map
 		t = &nft.Map{
 			TypeOf: fmt.Sprintf("numgen inc mod %d : meta mark", places), Elements: make(map[string]string, places),
 		}
-		for place, m := range rendezvous(open) {
+		for place, m := range rendezvous(s.open, s.units) {
 			t.Elements[strconv.Itoa(place)] = mark(m)
 		}
 	}

@@ -11,9 +11,13 @@ import (
 // within a few percent of what they should be.
 const places = 1021
 
-// maxUnits bounds the sum of the weights, and so the time it takes to build a table. It gives each place 16 units, beyond
-// which weights hardly change the table.
-const maxUnits = 1 << 14
+const (
+	// maxUnits bounds the sum of the weights, and so the time it takes to build a table. It gives each place 16 units,
+	// beyond which weights hardly change the table.
+	maxUnits = 1 << 14
+	// sharedUnits does the same for all tables of a load balancer: others wait until they are built.
+	sharedUnits = 8 * maxUnits
+)
 
 // share is a member of a table.
 type share struct {
@@ -26,12 +30,13 @@ type share struct {
 // rendezvous returns the marks of the members that have the places. It depends on the targets and weights alone, not on
 // their order or marks, and a member that joins or leaves moves only the places that it gets or had.
 //
-// Each member draws a number for each place and unit of weight, and the highest one gets the place.
-func rendezvous(members []share) []uint32 {
+// Each member draws a number for each place and unit of weight, and the highest one gets the place. Units is how many
+// there are in sum, or one for each member.
+func rendezvous(members []share, units int) []uint32 {
 	if len(members) == 0 {
 		return nil
 	}
-	weights := reduced(members)
+	weights := reduced(members, units)
 	seeds := make([]uint64, len(members))
 	for i, m := range members {
 		sum := sha256.Sum256([]byte(m.target.String()))
@@ -55,9 +60,9 @@ func rendezvous(members []share) []uint32 {
 	return table
 }
 
-// reduced returns the weights divided by their greatest common divisor, and in sum at most maxUnits, unless each of the
-// members has only one.
-func reduced(members []share) []int {
+// reduced returns the weights divided by their greatest common divisor, and in sum at most so many units, unless each
+// of the members has only one.
+func reduced(members []share, units int) []int {
 	divisor, sum := 0, 0
 	for _, m := range members {
 		divisor = gcd(m.weight, divisor)
@@ -66,8 +71,8 @@ func reduced(members []share) []int {
 	weights := make([]int, len(members))
 	for i, m := range members {
 		weights[i] = m.weight / divisor
-		if sum/divisor > maxUnits {
-			weights[i] = max(1, m.weight*maxUnits/sum)
+		if sum/divisor > units {
+			weights[i] = max(1, m.weight*units/sum)
 		}
 	}
 	return weights

@@ -31,7 +31,7 @@ func count(table []uint32) map[uint32]int {
 
 func TestRendezvousSpreadsEvenly(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 10, 50} {
-		counts := count(rendezvous(members(n)))
+		counts := count(rendezvous(members(n), maxUnits))
 		expected := float64(places) / float64(n)
 		// Four standard deviations.
 		tolerance := 4 * math.Sqrt(expected*(1-1/float64(n)))
@@ -41,7 +41,7 @@ func TestRendezvousSpreadsEvenly(t *testing.T) {
 			}
 		}
 	}
-	if rendezvous(nil) != nil {
+	if rendezvous(nil, maxUnits) != nil {
 		t.Error("a table without members is not empty")
 	}
 }
@@ -49,28 +49,28 @@ func TestRendezvousSpreadsEvenly(t *testing.T) {
 func TestRendezvousFollowsWeights(t *testing.T) {
 	list := members(3)
 	list[0].weight, list[1].weight, list[2].weight = 100, 200, 300
-	counts := count(rendezvous(list))
+	counts := count(rendezvous(list, maxUnits))
 	for m, want := range map[uint32]int{1: places / 6, 2: places / 3, 3: places / 2} {
 		if got := counts[m]; got < want*8/10 || got > want*12/10 {
 			t.Errorf("member %d has %d places, want about %d", m, got, want)
 		}
 	}
 	list[2].weight = 1000003
-	if counts := count(rendezvous(list)); counts[3] < places*9/10 {
+	if counts := count(rendezvous(list, maxUnits)); counts[3] < places*9/10 {
 		t.Errorf("the member of a very high weight has %d places", counts[3])
 	}
 }
 
 func TestRendezvousIsTheSameOnAllEdges(t *testing.T) {
 	list := members(7)
-	table := rendezvous(list)
+	table := rendezvous(list, maxUnits)
 	slices.Reverse(list)
 	names := map[uint32]uint32{}
 	for i := range list {
 		names[uint32(100+i)] = list[i].mark
 		list[i].mark = uint32(100 + i)
 	}
-	for place, m := range rendezvous(list) {
+	for place, m := range rendezvous(list, maxUnits) {
 		if names[m] != table[place] {
 			t.Fatalf("place %d depends on order or marks", place)
 		}
@@ -79,8 +79,8 @@ func TestRendezvousIsTheSameOnAllEdges(t *testing.T) {
 
 func TestRendezvousMovesLittle(t *testing.T) {
 	list := members(7)
-	before := rendezvous(list)
-	for place, m := range rendezvous(append(list[:2:2], list[3:]...)) {
+	before := rendezvous(list, maxUnits)
+	for place, m := range rendezvous(append(list[:2:2], list[3:]...), maxUnits) {
 		if before[place] != 3 && before[place] != m {
 			t.Fatalf("place %d moved from %d to %d when member 3 left", place, before[place], m)
 		}
@@ -95,7 +95,7 @@ func TestRendezvousOfManyWeights(t *testing.T) {
 			list[i] = share{target{address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, uint32(i + 1), weight(i)}
 		}
 		start := time.Now()
-		rendezvous(list)
+		rendezvous(list, maxUnits)
 		return time.Since(start)
 	}
 	equal, weighted := took(func(int) int { return 1 }), took(func(i int) int { return 255 + i%2 })
@@ -110,7 +110,7 @@ func TestRendezvousIsStable(t *testing.T) {
 	list := members(3)
 	list[1].weight = 2
 	list[2].target.port = 53
-	got := rendezvous(list)[:20]
+	got := rendezvous(list, maxUnits)[:20]
 	want := []uint32{2, 3, 2, 2, 2, 2, 2, 3, 3, 3, 3, 2, 3, 2, 2, 3, 2, 1, 1, 3}
 	if !slices.Equal(got, want) {
 		t.Errorf("the table begins with %v, want %v", got, want)

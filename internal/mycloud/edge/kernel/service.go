@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/nftables/expr"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
@@ -30,11 +32,17 @@ type service struct {
 	// open are the members that get new connections, and kept the marks of all whose connections go on: both sorted.
 	open []share
 	kept []uint32
+	// units bounds the sum of the weights.
+	units int
 }
 
 // serviceID is the identity of a listener on one address.
 type serviceID struct {
 	loadBalancer, key, family string
+}
+
+func idOf(l *config.Listener) serviceID {
+	return serviceID{l.LoadBalancer, l.Key, cloudv1.FamilyOf(l.Address)}
 }
 
 // String returns a name that nftables accepts if valid is true.
@@ -54,6 +62,38 @@ func (id serviceID) fault(format string, args ...any) cloudv1.EdgeFault {
 	}
 }
 
+// ownerID is a load balancer with its address of a family, which has a share of what the edge has for all.
+type ownerID struct {
+	loadBalancer, family string
+}
+
+func (s *service) owner() ownerID { return ownerID{s.id.loadBalancer, s.id.family} }
+
+// flows returns the name of the flows of a protocol that only the load balancer has.
+func (o ownerID) flows(protocol string) string {
+	return "flows/" + o.loadBalancer + "/" + protocol + strings.TrimPrefix(o.family, "ipv")
+}
+
+// crowded returns the name of what counts connections that are refused because the address has its share of them.
+func (o ownerID) crowded() string { return "crowded/" + o.loadBalancer + "/" + o.family }
+
+// forgotten returns the name of what counts packets that are forwarded without being remembered.
+func (o ownerID) forgotten() string { return "forgotten/" + o.loadBalancer + "/" + o.family }
+
+// overflow returns what the rules have counted beyond the share.
+func (o ownerID) overflow(counts map[string]*expr.Counter) config.Overflow {
+	packets := func(name string) uint64 {
+		if c := counts[name]; c != nil {
+			return c.Packets
+		}
+		return 0
+	}
+	return config.Overflow{
+		LoadBalancer: o.loadBalancer, Family: o.family,
+		Connections: packets(o.crowded()), Packets: packets(o.forgotten()),
+	}
+}
+
 // target is where the packets of a member go: its address, and for NAT its port.
 type target struct {
 	address netip.Addr
@@ -70,7 +110,7 @@ func (t target) String() string {
 // newService returns the listener without members.
 func newService(l config.Listener, p *config.Pool) (*service, error) {
 	s := &service{
-		id:       serviceID{l.LoadBalancer, l.Key, cloudv1.FamilyOf(l.Address)},
+		id:       idOf(&l),
 		nat:      l.Engine == config.NAT,
 		protocol: l.Protocol,
 		at:       netip.AddrPortFrom(l.Address, l.Port),
@@ -113,6 +153,11 @@ func merged(prefixes []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return kept
+}
+
+// weighted reports whether members have different weights.
+func (s *service) weighted() bool {
+	return slices.ContainsFunc(s.open, func(m share) bool { return m.weight != s.open[0].weight })
 }
 
 // marks returns the marks of the members that get new connections, sorted.

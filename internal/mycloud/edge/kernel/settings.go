@@ -46,19 +46,26 @@ func (s *settings) set(path, value string, from ...string) {
 	}
 }
 
+// usualTracked is how many connections the kernel tracks on machines with some memory, by default.
+const usualTracked = 1 << 18
+
 // defaultConnections returns how many connections an address may have, so that the proxy and the table of conntrack have
-// room for others.
+// room for others: the proxy has a connection to a member for each of its clients, which is tracked as well.
 func defaultConnections() int {
 	const most = 1 << 18
-	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
-	if err != nil {
-		return most // conntrack is not loaded yet
+	tracked := usualTracked
+	if text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max"); err == nil {
+		if tracked, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil || tracked <= 0 {
+			return most // no limit
+		}
 	}
-	tracked, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || tracked <= 0 {
-		return most // no limit
-	}
-	return min(max(tracked/2, 1), most)
+	return min(max(tracked/8, 1), most)
+}
+
+// tracked makes the kernel forget connections that are closed before they fill its table: by default, it remembers each
+// for two minutes, so that a thousand short connections per second leave no room for those of others.
+func (s *settings) tracked() {
+	s.set("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "10", "120")
 }
 
 // forward makes the machine route packets of a family.

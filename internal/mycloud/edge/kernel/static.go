@@ -13,8 +13,13 @@ import (
 // hashSeed is the seed of all hashes. It must be the same on all edges, forever.
 const hashSeed = "0x4d43"
 
-// maxAddresses is more than an edge has.
-const maxAddresses = 1 << 16
+const (
+	// maxTracked is how many parts of addresses can have connections at a time.
+	maxTracked = 1 << 18
+	// maxCounted is how many connections are counted together. The kernel looks at all of them for each new one: with
+	// 18,000, an address of one load balancer kept a core busy by a few hundred new connections per second.
+	maxCounted = 128
+)
 
 // The times for which flows are remembered that their listeners set no idle timeout for.
 const (
@@ -34,8 +39,10 @@ const (
 	chooseMap = "choose"
 	// targetMap has the address and port of each mark of NAT listeners.
 	targetMap = "targets"
-	// shareSet counts the connections of each address that conntrack knows.
-	shareSet = "shares"
+	// trackedSet counts the connections of each address that conntrack knows, and crowdedMap leads to the chain for those
+	// beyond the share of the address.
+	trackedSet = "tracked"
+	crowdedMap = "crowded"
 	// answerSet has the addresses and ports of direct listeners, from which nodes answer.
 	answerSet = "answers"
 )
@@ -45,12 +52,13 @@ func static(r *nft.Ruleset, flows uint64, connections int, router bool) {
 	r.Chains["hook/raw"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "prerouting", Priority: -300}, Rules: []string{
 		"ip daddr . meta l4proto . th dport vmap @listeners4",
 		"ip6 daddr . meta l4proto . th dport vmap @listeners6",
+		// Answers of nodes that use the machine as their router: conntrack would take each for a new connection.
+		"ip saddr . meta l4proto . th sport @answers4 notrack",
+		"ip6 saddr . meta l4proto . th sport @answers6 notrack",
 	}}
-	// When conntrack is full, it drops the new connections of all.
-	share := "ct state new %[1]s daddr @addresses%[2]s add @" + shareSet + "%[2]s { %[1]s daddr ct count over %[3]d } goto refuse"
 	r.Chains["hook/guard"] = &nft.Chain{Hook: &nft.Hook{Type: "filter", At: "prerouting", Priority: -110}, Rules: []string{
-		fmt.Sprintf(share, "ip", "4", connections),
-		fmt.Sprintf(share, "ip6", "6", connections),
+		crowded("ip", "4", connections),
+		crowded("ip6", "6", connections),
 		"ip daddr . meta l4proto . th dport vmap @guards4",
 		"ip6 daddr . meta l4proto . th dport vmap @guards6",
 	}}
@@ -80,11 +88,14 @@ func static(r *nft.Ruleset, flows uint64, connections int, router bool) {
 		for _, name := range []string{rawMap, guardMap, natMap, knownMap, chooseMap} {
 			r.Maps[name+suffix] = &nft.Map{Type: endpoint + " : verdict", Elements: map[string]string{}}
 		}
+		r.Maps[crowdedMap+suffix] = &nft.Map{Type: address + " : verdict", Elements: map[string]string{}}
 		r.Maps[targetMap+suffix] = &nft.Map{
 			Type: "mark : " + address + " . inet_service", Elements: map[string]string{}, Lasting: true,
 		}
 		r.Maps[answerSet+suffix] = &nft.Map{Type: endpoint, Set: true, Elements: map[string]string{}}
-		r.Flows[shareSet+suffix] = nft.Flows{Type: address, Set: true, Size: maxAddresses}
+		r.Flows[trackedSet+suffix] = nft.Flows{
+			TypeOf: ipOf(suffix) + " daddr . numgen inc mod 4294967295", Set: true, Size: maxTracked,
+		}
 		r.Maps["addresses"+suffix] = &nft.Map{Type: address, Set: true, Elements: map[string]string{}}
 	}
 	for _, protocol := range []string{cloudv1.ProtocolTCP, cloudv1.ProtocolUDP} {
@@ -95,12 +106,25 @@ func static(r *nft.Ruleset, flows uint64, connections int, router bool) {
 		r.Flows["flows/"+protocol+"6"] = nft.Flows{
 			TypeOf: "numgen inc mod 4294967295 . th sport . th dport : meta mark", Timeout: tcpIdle, Size: flows,
 		}
-		for _, suffix := range []string{"4", "6"} {
-			name := protocol + suffix
-			r.AddChain("forget/"+name,
-				fmt.Sprintf("delete @flows/%s { %s : meta mark }", name, flowKeys[suffix]), "meta mark set 0")
-		}
 	}
+}
+
+// crowded returns the rule for connections beyond the share of their address, so that conntrack has room for others: when
+// it is full, it drops the new connections of all. The share is divided among parts of the clients, at random, each with
+// a count of its own.
+func crowded(ip, suffix string, connections int) string {
+	parts := connections/maxCounted + 1
+	return fmt.Sprintf("ct state new %[1]s daddr @addresses%[2]s "+
+		"add @%[3]s%[2]s { %[1]s daddr . jhash %[1]s saddr . th sport mod %[4]d seed %[5]s ct count over %[6]d } "+
+		"%[1]s daddr vmap @%[7]s%[2]s",
+		ip, suffix, trackedSet, parts, hashSeed, connections/parts, crowdedMap)
+}
+
+func ipOf(suffix string) string {
+	if suffix == "6" {
+		return "ip6"
+	}
+	return "ip"
 }
 
 // forwarding returns the rules for packets to other machines: those of listeners, and the answers of nodes that use the

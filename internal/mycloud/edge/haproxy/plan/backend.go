@@ -43,27 +43,38 @@ var (
 	path  = regexp.MustCompile(`^/[[:graph:]]*$`)
 )
 
+// kindOf returns how a listener uses a pool, and the options of servers that make them send the PROXY protocol. Listeners
+// of one kind have a backend of a pool in common.
+func kindOf(l *config.Listener) (kind, sendProxy string, err error) {
+	kind = modeOf(l)
+	if l == nil {
+		return kind, "", nil
+	}
+	switch p := l.Protocol; p {
+	case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
+	default:
+		return "", "", fmt.Errorf("protocol %q cannot be proxied", p)
+	}
+	switch version := l.ProxyProtocol; version {
+	case "", cloudv1.ProxyProtocolNone:
+		return kind, "", nil
+	case cloudv1.ProxyProtocolV1:
+		return kind + "-v1", " send-proxy", nil
+	case cloudv1.ProxyProtocolV2:
+		return kind + "-v2", " send-proxy-v2", nil
+	default:
+		return "", "", fmt.Errorf("version %q of the PROXY protocol is unknown", version)
+	}
+}
+
 // backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without.
 func backendOf(u Unit) (*Backend, []error, error) {
-	mode, kind, sendProxy := modeOf(u.Listener), modeOf(u.Listener), ""
-	if u.Listener != nil {
-		switch p := u.Listener.Protocol; p {
-		case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
-		default:
-			return nil, nil, fmt.Errorf("protocol %q cannot be proxied", p)
-		}
-		switch version := u.Listener.ProxyProtocol; version {
-		case "", cloudv1.ProxyProtocolNone:
-		case cloudv1.ProxyProtocolV1:
-			kind, sendProxy = kind+"-v1", " send-proxy"
-		case cloudv1.ProxyProtocolV2:
-			kind, sendProxy = kind+"-v2", " send-proxy-v2"
-		default:
-			return nil, nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
-		}
+	kind, sendProxy, err := kindOf(u.Listener)
+	if err != nil {
+		return nil, nil, err
 	}
 	b := &Backend{
-		Unit: u, Pool: *u.Pool, Name: backendName(u.Pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
+		Unit: u, Pool: *u.Pool, Name: backendName(u.Pool.ID, kind), Mode: modeOf(u.Listener), Idle: defaultIdle, Connect: connectTimeout,
 		Options: sendProxy,
 	}
 	switch u.Pool.Algorithm {

@@ -203,7 +203,8 @@ func Of(
 	files int,
 ) *Plan {
 	p := &planner{
-		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates, checks: (files - spareFiles) / filesPerCheck,
+		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates,
+		checks: checkShares(files, units), servers: serverShares(),
 		backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
 	// Those that are there keep what they have: they come before those that grow, and what was removed comes last.
@@ -219,6 +220,7 @@ func Of(
 	}
 	slices.SortStableFunc(units, func(a, b Unit) int { return rank(a) - rank(b) })
 	for _, u := range units {
+		p.accepted = accepted[u.Key()]
 		forms := []Unit{u}
 		if old, ok := accepted[u.Key()]; ok {
 			forms = append(forms, u.before(old), old)
@@ -249,26 +251,35 @@ func Of(
 type planner struct {
 	Plan
 	certificates func(ids []string) ([]string, error)
-	// checks is how many health checks are left.
-	checks   int
-	backends map[string]int
-	binds    map[netip.AddrPort]bool
+	// accepted is the unit at hand as it was accepted before; zero if it was not.
+	accepted Unit
+	// checks and servers are what load balancers may still have.
+	checks, servers *shares
+	backends        map[string]int
+	binds           map[netip.AddrPort]bool
 	// faulty has the members that are faults already, because several listeners use their pool.
 	faulty map[string]bool
 }
 
 func (p *planner) add(u Unit) error {
-	b, faulty, err := backendOf(u)
+	// Members are not looked at, which takes time, unless there may be so many.
+	kind, _, err := kindOf(u.Listener)
 	if err != nil {
 		return err
 	}
-	checks := 0
-	if _, ok := p.backends[b.Name]; !ok && b.Monitor != nil {
-		checks = len(b.Servers)
+	checks, servers := 0, 0
+	if _, ok := p.backends[backendName(u.Pool.ID, kind)]; !ok {
+		servers = len(u.Pool.Members)
+		if u.Pool.Monitor != nil {
+			checks = servers
+		}
 	}
-	if checks > p.checks {
-		return fmt.Errorf("needs %d health checks, of which %d are left on the edge; the limit of open files of the agent "+
-			"determines how many there are", checks, p.checks)
+	if err := p.fits(u, servers, checks); err != nil {
+		return err
+	}
+	b, faulty, err := backendOf(u)
+	if err != nil {
+		return err
 	}
 	if u.Listener != nil {
 		f, err := frontendOf(u.Listener, p.certificates)
@@ -282,7 +293,8 @@ func (p *planner) add(u Unit) error {
 		f.Backend, f.Removed, b.Idle = b.Name, u.Removed, f.Idle
 		p.Frontends = append(p.Frontends, *f)
 	}
-	p.checks -= checks
+	p.checks.take(u.LoadBalancer(), checks)
+	p.servers.take(u.LoadBalancer(), servers)
 	p.Units = append(p.Units, u)
 	p.backendOf[u.Key()] = b.Name
 	for _, err := range faulty {

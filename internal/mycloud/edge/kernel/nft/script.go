@@ -49,7 +49,7 @@ func (d *differ) addObjects() {
 	for _, name := range missing(d.to.Flows, d.from.Flows) {
 		f := d.to.Flows[name]
 		if f.Set {
-			d.tx.Add(&knftables.Set{Name: name, Type: f.Type, Size: &f.Size, Flags: []knftables.SetFlag{knftables.DynamicFlag}})
+			d.tx.Add(&knftables.Set{Name: name, Type: f.Type, TypeOf: f.TypeOf, Size: &f.Size, Flags: []knftables.SetFlag{knftables.DynamicFlag}})
 			continue
 		}
 		d.tx.Add(&knftables.Map{

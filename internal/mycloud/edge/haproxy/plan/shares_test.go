@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/edge/config"
+)
+
+// poolOf returns a pool of a load balancer that is only probed.
+func poolOf(loadBalancer string, n, members int) Unit {
+	p := &config.Pool{
+		ID:        config.PoolID{LoadBalancer: loadBalancer, Key: fmt.Sprintf("tcp/%d", n), Family: "ipv4"},
+		Algorithm: "round_robin", Monitor: &config.Monitor{Type: "tcp", Interval: time.Second},
+	}
+	for i := range members {
+		p.Members = append(p.Members, config.Member{
+			Key: fmt.Sprint(i), Address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Port: 80, Weight: 1,
+		})
+	}
+	return Unit{Pool: p}
+}
+
+// planned returns the plan of units, the units as they are accepted by it, and how many servers each load balancer has.
+func planned(units []Unit, accepted map[string]Unit, files int) (*Plan, map[string]Unit, map[string]int) {
+	p := Of(slices.Clone(units), noCertificates, accepted, Refusals{}, files)
+	now, servers := map[string]Unit{}, map[string]int{}
+	for _, u := range p.Units {
+		now[u.Key()] = u
+	}
+	for i := range p.Backends {
+		servers[p.Backends[i].Pool.ID.LoadBalancer] += len(p.Backends[i].Servers)
+	}
+	return p, now, servers
+}
+
+// Whatever some load balancers ask for, HAProxy gets no more servers than it can load in time, and has checks for those of
+// others, which are there or grow.
+func TestSharesOfServersAndChecks(t *testing.T) {
+	const most = 1000
+	for name, tt := range map[string]struct{ files, others, all int }{
+		"servers": {1 << 20, 200, ownServers*3 + commonServers + 200*10},
+		"checks":  {30_000, 200, 30_000 / filesPerCheck},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var units []Unit
+			for i := range tt.others {
+				units = append(units, poolOf(fmt.Sprintf("other-%d", i), 80, 5))
+			}
+			p, accepted, _ := planned(units, nil, tt.files)
+			if len(p.Faults) > 0 {
+				t.Fatalf("faults %v", p.Faults)
+			}
+			for n := range 64 {
+				for _, greedy := range []string{"greedy-1", "greedy-2", "greedy-3"} {
+					units = append(units, poolOf(greedy, n, most))
+				}
+			}
+			_, accepted, _ = planned(units, accepted, tt.files)
+			for i := range tt.others {
+				units[i] = poolOf(units[i].LoadBalancer(), 80, 10)
+			}
+			p, accepted, servers := planned(units, accepted, tt.files)
+			all := 0
+			for n := range maps.Values(servers) {
+				all += n
+			}
+			if all > tt.all {
+				t.Errorf("%d servers, want at most %d", all, tt.all)
+			}
+			for i := range tt.others {
+				if id := units[i].LoadBalancer(); servers[id] != 10 {
+					t.Fatalf("%s has %d servers, want 10", id, servers[id])
+				}
+			}
+			for _, f := range p.Faults {
+				if !strings.HasPrefix(f.LoadBalancerID, "greedy") || !strings.Contains(f.Detail, "left for the load balancer") {
+					t.Fatalf("fault %v", f)
+				}
+			}
+			if servers["greedy-1"] == 0 || len(p.Faults) == 0 {
+				t.Errorf("%d servers of a greedy load balancer, %d faults", servers["greedy-1"], len(p.Faults))
+			}
+			// More load balancers make the part of each smaller, but none loses what it has.
+			for i := range 2000 {
+				units = append(units, poolOf(fmt.Sprintf("late-%d", i), 80, 1))
+			}
+			if _, _, now := planned(units, accepted, tt.files); now["greedy-1"] != servers["greedy-1"] || now["other-7"] != 10 {
+				t.Errorf("%d and %d servers are left of %d and 10", now["greedy-1"], now["other-7"], servers["greedy-1"])
+			}
+		})
+	}
+}
