@@ -98,7 +98,10 @@ path stands for every element of a list.
 */}}
 {{- define "quaymaster.webhook.annotated" -}}
 {{- $cut := splitn "[]." 2 (index . 1) -}}
-{{- index . 0 }}.?{{ $cut._0 | replace "." ".?" -}}
+{{- index . 0 }}
+{{- range splitList "." $cut._0 -}}
+{{- if contains "-" . }}[?'{{ . }}']{{ else }}.?{{ . }}{{ end -}}
+{{- end -}}
 {{- if $cut._1 -}}
 .orValue([]).exists(e, {{ include "quaymaster.webhook.annotated" (list "e" $cut._1 (index . 2)) }})
 {{- else -}}
