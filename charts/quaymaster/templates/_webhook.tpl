@@ -58,7 +58,7 @@ quantity(object.spec.?resources.?requests.?storage.orValue('0')).isGreaterThan(q
 {{- end -}}
 
 {{/*
-What the webhooks are told of templates, as JSON: the domains of keys of Services, and the templates that matter. One for
+What the webhook of templates needs, as JSON: the domains of keys of Services, and the templates that matter. One for
 catalogs of other kinds matters if such a catalog is selected, and has the domains of its keys.
 */}}
 {{- define "quaymaster.webhook.templates" -}}
