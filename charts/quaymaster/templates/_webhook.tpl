@@ -94,17 +94,17 @@ catalogs of other kinds matters if such a catalog is selected, and has the domai
 
 {{/*
 True if a value of an object has annotations with one of the domains at a path: (list "object" "path" "domains"). [] in the
-path stands for every element of a list.
+path stands for every element of a list. A value may be null in a custom resource without a schema.
 */}}
 {{- define "quaymaster.webhook.annotated" -}}
 {{- $cut := splitn "[]." 2 (index . 1) -}}
-{{- index . 0 }}
+[{{ index . 0 }}
 {{- range splitList "." $cut._0 -}}
 {{- if contains "-" . }}[?'{{ . }}']{{ else }}.?{{ . }}{{ end -}}
 {{- end -}}
 {{- if $cut._1 -}}
-.orValue([]).exists(e, {{ include "quaymaster.webhook.annotated" (list "e" $cut._1 (index . 2)) }})
+.orValue(null)].exists(elements, elements != null && elements.exists(e, {{ include "quaymaster.webhook.annotated" (list "e" $cut._1 (index . 2)) }}))
 {{- else -}}
-.orValue({}).exists(key, key.split('/')[0].lowerAscii() in {{ index . 2 }})
+.orValue(null)].exists(annotations, annotations != null && annotations.exists(key, key.split('/')[0].lowerAscii() in {{ index . 2 }}))
 {{- end -}}
 {{- end -}}

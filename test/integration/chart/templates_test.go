@@ -34,7 +34,7 @@ func TestTemplateWebhook(t *testing.T) {
 		"Ingress": {values: env.Values{"catalogs": []any{"mycloud", "alb"}}, ingress: true, called: "in ['alb.ingress.kubernetes.io']"},
 		"additional": {
 			values: env.Values{"webhook": map[string]any{"serviceTemplates": map[string]any{"additional": []any{shop}}}}, shop: true,
-			called: "object.?spec.?doors.orValue([]).exists(e, e.?annotations",
+			called: "object.?spec.?doors.orValue(null)].exists(elements, elements != null && elements.exists(e, [e.?annotations.orValue(null)]",
 		},
 		"own catalog": {
 			values: env.Values{"catalogFiles": map[string]any{"example.yaml": "name: example\nprefixes: [lb.example.com/size-]\n---\nannotations: []\n"}},

@@ -122,11 +122,11 @@ var mistakes = []mistake{
 	{
 		gateway, "spec.infrastructure.annotations", `{"gatewayClassName":"x","infrastructure":{"annotations":%s}}`,
 		map[string]string{"load-balancer.hetzner.cloud/lokation": "fsn1", "load-balancer.hetzner.cloud/type": "lb11"},
-		"load-balancer.hetzner.cloud/lokation", `unknown annotation; did you mean "load-balancer.hetzner.cloud/location"?`,
+		"load-balancer.hetzner.cloud/lokation", `did you mean "load-balancer.hetzner.cloud/location"?`,
 	},
 	{
 		ingress, "metadata.annotations", `{"defaultBackend":{"service":{"name":"a","port":{"number":80}}}}`,
-		map[string]string{"alb.ingress.kubernetes.io/scheme": "public"}, "alb.ingress.kubernetes.io/scheme", `"internal", "internet-facing"`,
+		map[string]string{"alb.ingress.kubernetes.io/scheme": "public"}, "alb.ingress.kubernetes.io/scheme", "must be one of internal, internet-facing",
 	},
 	{
 		kafka, "spec.kafka.listeners[1].configuration.bootstrap.annotations",

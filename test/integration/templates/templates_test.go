@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,20 +96,19 @@ func TestCalls(t *testing.T) {
 	svc.Spec.Ports[0].NodePort = 0
 	plain := svc.DeepCopy()
 	plain.Spec.Type, plain.Spec.LoadBalancerClass, plain.Spec.AllocateLoadBalancerNodePorts = "ClusterIP", nil, nil
-	foreign := map[string]string{"example.com/x": "y", "kubernetes.io/ingress.class": "nginx", "plain": ""}
+	foreign := map[string]string{"example.com/x": "y", "networking.istio.io/x": "y", "plain": ""}
 	valid := map[string]string{"load-balancer.hetzner.cloud/location": "fsn1"}
-	deleted := with(mistakes[0], valid)
-	deleted.SetDeletionTimestamp(&metav1.Time{})
+	upper := map[string]string{"Load-Balancer.Hetzner.cloud/location": "fsn1"}
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   int
 	}{
 		"Gateway":                        {with(mistakes[0], valid), 1},
-		"Gateway, domain in upper case":  {with(mistakes[0], map[string]string{"Load-Balancer.Hetzner.cloud/location": "fsn1"}), 1},
+		"Gateway, domain in upper case":  {with(mistakes[0], upper), 1}, // a misspelling
 		"Gateway without annotations":    {with(mistakes[0], nil), 0},
 		"Gateway with other annotations": {with(mistakes[0], foreign), 0},
 		"Ingress":                        {with(mistakes[1], map[string]string{"alb.ingress.kubernetes.io/scheme": "internal"}), 1},
-		"Ingress of nginx":               {with(mistakes[1], foreign), 0},
+		"Ingress of nginx":               {with(mistakes[1], map[string]string{"kubernetes.io/ingress.class": "nginx"}), 0},
 		"Ingress with keys of Services":  {with(mistakes[1], valid), 0},
 		"Kafka":                          {with(mistakes[2], valid), 1},
 		"Kafka with other annotations":   {with(mistakes[2], foreign), 0},
@@ -119,7 +117,7 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := shared.webhook.Calls(t)
-			if err := shared.Client.Create(t.Context(), tc.object, client.DryRunAll); err != nil {
+			if err := shared.Client.Create(t.Context(), tc.object, client.DryRunAll); err != nil && !apierrors.IsInvalid(err) {
 				t.Error(err)
 			}
 			if got := shared.webhook.Calls(t) - before; got != tc.want {
