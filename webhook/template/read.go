@@ -26,8 +26,8 @@ type paths map[string]bool
 // add adds a path and what leads to it.
 func (p paths) add(path string) {
 	for i := range len(path) {
-		if path[i] == '.' || path[i] == '[' {
-			p[path[:i]] = p[path[:i]]
+		if lead := path[:i]; (path[i] == '.' || path[i] == '[') && !p[lead] {
+			p[lead] = false
 		}
 	}
 	p[path] = true

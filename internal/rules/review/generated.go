@@ -125,19 +125,19 @@ func bare(svc *corev1.Service) *corev1.Service {
 // complete returns a load balancer with the metadata and the class of svc, and everything that can be set.
 func complete(svc *corev1.Service) *corev1.Service {
 	most := svc.DeepCopy()
-	s := &most.Spec
-	s.Type = corev1.ServiceTypeLoadBalancer
-	s.Selector = map[string]string{"app": "x"}
-	s.Ports = []corev1.ServicePort{
-		{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, AppProtocol: new("https"), NodePort: 30443},
-		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, NodePort: 30053},
+	most.Spec = corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: most.Spec.LoadBalancerClass,
+		Selector: map[string]string{"app": "x"},
+		Ports: []corev1.ServicePort{
+			{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP, AppProtocol: new("https"), NodePort: 30443},
+			{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, NodePort: 30053},
+		},
+		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30080,
+		SessionAffinity: corev1.ServiceAffinityClientIP,
+		LoadBalancerIP:  "192.0.2.1", LoadBalancerSourceRanges: []string{"192.0.2.0/24"}, ExternalIPs: []string{"192.0.2.2"},
+		IPFamilies:                    []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
+		IPFamilyPolicy:                new(corev1.IPFamilyPolicyRequireDualStack),
+		AllocateLoadBalancerNodePorts: new(false),
 	}
-	s.ExternalTrafficPolicy, s.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 30080
-	s.SessionAffinity = corev1.ServiceAffinityClientIP
-	s.LoadBalancerIP, s.LoadBalancerSourceRanges = "192.0.2.1", []string{"192.0.2.0/24"}
-	s.ExternalIPs = []string{"192.0.2.2"}
-	s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	s.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
-	s.AllocateLoadBalancerNodePorts = new(false)
 	return most
 }

@@ -44,10 +44,29 @@ var BuiltIn = sync.OnceValue(func() []Template {
 	return all
 })
 
-// Of returns the templates of a kind, in any version.
+// Of returns the templates of a kind, in any version. Those of the same place, with catalogs of other objects, become one.
 func Of(templates []Template, apiVersion, kind string) []Template {
 	group, _, _ := strings.Cut(apiVersion, "/")
-	return slices.DeleteFunc(slices.Clone(templates), func(t Template) bool { return kind != t.Kind || group != t.Group })
+	var all []Template
+	for _, t := range templates {
+		if kind != t.Kind || group != t.Group {
+			continue
+		}
+		same := slices.IndexFunc(all, func(other Template) bool {
+			return (t.Catalogs == nil) == (other.Catalogs == nil) && t.Annotations == other.Annotations &&
+				t.Type == other.Type && slices.Equal(t.Types, other.Types) && t.Class == other.Class
+		})
+		if same < 0 {
+			all = append(all, t)
+			continue
+		}
+		for _, name := range t.Catalogs {
+			if !slices.Contains(all[same].Catalogs, name) {
+				all[same].Catalogs = append(slices.Clip(all[same].Catalogs), name)
+			}
+		}
+	}
+	return all
 }
 
 // Problems returns what is wrong with the fields of a template.

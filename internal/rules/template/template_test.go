@@ -49,6 +49,19 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A template of a user may name catalogs for a place that a built-in one has, without a finding twice.
+func TestOf(t *testing.T) {
+	ingress := template.Template{Group: "networking.k8s.io", Kind: "Ingress", Annotations: "metadata.annotations", Catalogs: []string{"gce", "own"}}
+	service := template.Template{Group: "networking.k8s.io", Kind: "Ingress", Annotations: "metadata.annotations"}
+	got := template.Of(slices.Concat(template.BuiltIn(), []template.Template{ingress, service, service}), "networking.k8s.io/v1", "Ingress")
+	if len(got) != 2 || got[1].Catalogs != nil || !slices.Equal(got[0].Catalogs, []string{"agic", "alb", "gce", "own"}) {
+		t.Errorf("got %+v", got)
+	}
+	if builtIn := template.Of(template.BuiltIn(), "networking.k8s.io/v1", "Ingress"); len(builtIn[0].Catalogs) != 3 {
+		t.Errorf("the built-in one has changed: %+v", builtIn)
+	}
+}
+
 func TestFill(t *testing.T) {
 	if got := template.Fill("list[].inner[].x", []int{0, 2}); got != "list[0].inner[2].x" {
 		t.Errorf("got %q", got)

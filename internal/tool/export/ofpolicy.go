@@ -176,7 +176,7 @@ func spellings(key string) (known *document.Annotation, expression string) {
 }
 
 // compared returns an expression that is true if the value of the key k is beyond a bound. The catalog reports an invalid
-// value of a key that it knows; any other that is no number is beyond every bound.
+// value of a key that it knows; any other that is not a number is beyond every bound.
 func compared(known *document.Annotation, operator string, bound *intstr.IntOrString) string {
 	const v = "variables.annotations[k]"
 	number, pattern, than := "int("+v+")", "[+-]?[0-9]{1,18}", bound.String()
