@@ -171,7 +171,7 @@ align: ## Raise dependencies that the product shares with tools of its tests to 
 generate: ## Regenerate all generated files.
 	@tools/build.sh controller-gen
 	@$(GO) run ./internal/rules/catalog/library/compile internal/rules/catalog/catalogs internal/rules/catalog/library/compiled
-	@$(GO_TEST) -count=1 -run '^TestREADME$$' ./test/integration/chart -update
+	@$(GO_TEST) -count=1 -run '^(TestREADME|TestTemplates)$$' ./test/integration/chart -update
 	@# The programs must be built after the code is generated.
 	@bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
 	@$(MAKE) build

@@ -34,7 +34,7 @@ const (
 // Admitter decides on the creation and the updates of objects of one kind. It is not called for an object that is being
 // deleted, which needs no validation: finalizers must be removable.
 type Admitter struct {
-	// Resource and Kind are those of the objects.
+	// Resource and Kind are those of the objects. Without them, objects of any kind are decided on.
 	Resource schema.GroupVersionResource
 	Kind     string
 	// Decodable returns what an object is decoded into.

@@ -61,7 +61,7 @@ func (h *Handler) valid(name string, s *slot) error {
 	case s.object == nil:
 		return fmt.Errorf("%s is missing", name)
 	}
-	if is, _ := s.object.GetObjectKind().(*metav1.TypeMeta); is.APIVersion != version || is.Kind != kind {
+	if is, _ := s.object.GetObjectKind().(*metav1.TypeMeta); kind != "" && (is.APIVersion != version || is.Kind != kind) {
 		return fmt.Errorf("%s must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
 			name, version, kind, is.APIVersion, is.Kind)
 	}

@@ -119,7 +119,7 @@ func (h *Handler) check(kind metav1.TypeMeta, req *request) error {
 		return errors.New("request is missing")
 	case req.UID == "":
 		return errors.New("request.uid is missing")
-	case req.Resource != resource || req.SubResource != "" && req.SubResource != subresource:
+	case resource.Resource != "" && (req.Resource != resource || req.SubResource != "" && req.SubResource != subresource):
 		return fmt.Errorf("request.resource must be %s on this path; got %s",
 			resourceName(resource, ""), resourceName(req.Resource, req.SubResource))
 	}

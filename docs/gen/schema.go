@@ -21,7 +21,7 @@ import (
 // catalogFolders hold the types of catalogs, settingsFolders those of the linter's config file.
 var (
 	catalogFolders  = []string{"internal/rules/catalog/document", "internal/rules/annotation", "internal/rules/finding"}
-	settingsFolders = []string{"internal/tool/settings", "internal/tool/suppress", "internal/tool/lint"}
+	settingsFolders = []string{"internal/tool/settings", "internal/tool/suppress", "internal/rules/template"}
 )
 
 // catalogSchema returns the JSON schema of catalog files, whose two documents an editor checks one by one.

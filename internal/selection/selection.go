@@ -26,7 +26,7 @@ type Flags struct{ names, unknownKeys, files []string }
 // AddFlags adds --catalogs, --catalog-file and --unknown-keys.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.names, "catalogs", []string{loadbalancer.Catalog},
-		"`names` of the catalogs to validate annotations with: "+strings.Join(library.BuiltIn().Services(), ", "))
+		"`names` of the catalogs to validate annotations with: "+strings.Join(library.BuiltIn().Names(), ", "))
 	AddUnknownKeys(fs, &f.unknownKeys)
 	fs.StringArrayVar(&f.files, "catalog-file", nil,
 		"`file` with a catalog to add or to change, or directory with such files; can be repeated")
@@ -51,11 +51,6 @@ func (f *Flags) ReviewerWith(sources []catalogfile.Source, class string, default
 		return review.Reviewer{}, catalogfile.Errors(problems)
 	}
 	unknown, errs := UnknownKeys(f.unknownKeys, f.names)
-	for _, name := range f.names {
-		if c, found := all.Find(name); found && len(c.Kinds) > 0 {
-			errs = append(errs, fmt.Errorf("--catalogs must name catalogs of Services; %s describes objects of kind %s", name, strings.Join(c.Kinds, ", ")))
-		}
-	}
 	reviewer, err := review.New(catalog.Options{
 		Catalogs: f.names, Library: all, Class: class, ClassOnly: !defaultClass, UnknownKeys: unknown,
 	})

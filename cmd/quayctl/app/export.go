@@ -22,8 +22,10 @@ import (
 type exportOptions struct {
 	flags.Class
 
-	catalogs []string
-	unsaid   bool
+	catalogs, policies []string
+	unsaid             bool
+	// only is true if policies are exported without catalogs.
+	only bool
 }
 
 func newExportCommand() *cobra.Command {
@@ -35,17 +37,19 @@ func newExportCommand() *cobra.Command {
 			"reference pages and JSON schemas.",
 		Example: "  quayctl export vap --catalog=hcloud | kubectl apply --server-side -f -\n" +
 			"  quayctl export vap --catalog=mycloud --unsaid\n" +
+			"  quayctl export vap --policy=policies.yaml | kubectl apply --server-side -f -\n" +
 			"  quayctl export jsonschema --catalog=metallb > service.schema.json",
 	}
 	var formats []*cobra.Command
 	for _, sub := range []struct {
 		name, short, long string
-		run               func(stdout, stderr io.Writer) error
+		run               func(stdin io.Reader, stdout, stderr io.Writer) error
 	}{
 		{"vap", "Export ValidatingAdmissionPolicies and their bindings",
 			"Export the checks that CEL can express as ValidatingAdmissionPolicies, with bindings that deny\n" +
 				"errors and warn about the rest. Checks that CEL cannot express are counted, and listed with\n" +
-				"--unsaid.", o.validating},
+				"--unsaid. With --policy, export the rules of LoadBalancerPolicies and\n" +
+				"ClusterLoadBalancerPolicies instead, or in addition to those of --catalog.", o.validating},
 		{"map", "Export a MutatingAdmissionPolicy that sets mycloud's defaults",
 			"Export a MutatingAdmissionPolicy and its binding, which add the built-in defaults of mycloud's\n" +
 				"annotations to Services that become load balancers.", o.mutating},
@@ -62,12 +66,15 @@ func newExportCommand() *cobra.Command {
 				if problems := unknownCatalogs(library.BuiltIn(), o.catalogs); len(problems) > 0 {
 					return command.Usagef("%s", strings.Join(problems, "; "))
 				}
-				return sub.run(cmd.OutOrStdout(), cmd.ErrOrStderr())
+				o.only = len(o.policies) > 0 && !cmd.Flags().Changed("catalog")
+				return sub.run(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			},
 		}
 		if sub.name == "vap" {
 			one.Flags().BoolVar(&o.unsaid, "unsaid", false,
 				"list the checks that the policies do not contain, instead of the policies")
+			one.Flags().StringArrayVar(&o.policies, "policy", nil,
+				"`file` or directory with policies whose rules to export; can be repeated")
 		}
 		if sub.name != "map" {
 			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog},
@@ -82,8 +89,15 @@ func newExportCommand() *cobra.Command {
 	return command.Group(cmd, formats...)
 }
 
-func (o *exportOptions) validating(stdout, stderr io.Writer) error {
-	p, err := export.Validating(o.catalogs, export.Class{Name: o.Class.Name, Only: !o.DefaultClass})
+func (o *exportOptions) validating(stdin io.Reader, stdout, stderr io.Writer) error {
+	own, catalogs := export.Class{Name: o.Class.Name, Only: !o.DefaultClass}, o.catalogs
+	if o.only {
+		catalogs = nil
+	}
+	p, err := export.Validating(catalogs, own)
+	if err == nil && len(o.policies) > 0 {
+		err = o.addPolicies(&p, own, stdin)
+	}
 	if err != nil {
 		return err
 	}
@@ -108,12 +122,12 @@ func listUnsaid(w io.Writer, list []export.Unsaid) error {
 	return table.Flush()
 }
 
-func (o *exportOptions) mutating(stdout, _ io.Writer) error {
+func (o *exportOptions) mutating(_ io.Reader, stdout, _ io.Writer) error {
 	p, b := export.Mutating(export.Class{Name: o.Class.Name, Only: !o.DefaultClass})
 	return writeYAML(stdout, p, b)
 }
 
-func (o *exportOptions) docs(stdout, _ io.Writer) error {
+func (o *exportOptions) docs(_ io.Reader, stdout, _ io.Writer) error {
 	for i, name := range o.catalogs {
 		if i > 0 {
 			fmt.Fprintln(stdout)
@@ -126,7 +140,7 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 	return nil
 }
 
-func (o *exportOptions) schema(stdout, _ io.Writer) error {
+func (o *exportOptions) schema(_ io.Reader, stdout, _ io.Writer) error {
 	var entries []reference.Entry
 	for _, name := range o.catalogs {
 		if err := export.OfServices(name); err != nil {

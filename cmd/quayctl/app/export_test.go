@@ -51,6 +51,10 @@ func TestExportPolicies(t *testing.T) {
 			vap + " quaymaster-mycloud", vap + "Binding quaymaster-mycloud",
 			vap + " quaymaster-mycloud-warnings", vap + "Binding quaymaster-mycloud-warnings",
 		}},
+		"of the cluster": {
+			[]string{"vap", "--policy=../../../examples/policy-namespace.yaml", "--policy=../../../examples/policy-cluster.yaml"},
+			[]string{vap + " quaymaster-clusterpolicy-shared", vap + "Binding quaymaster-clusterpolicy-shared"}, // the other has no rules
+		},
 		"mutating": {
 			[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"},
 		},

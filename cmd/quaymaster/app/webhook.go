@@ -42,8 +42,8 @@ func newWebhookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Serve the admission webhooks",
-		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes,\n" +
-			"PersistentVolumeClaims and policies.\n\n" +
+		Long: "Serve the admission webhooks for Services of type LoadBalancer, objects of which controllers\n" +
+			"create such Services, PersistentVolumes, PersistentVolumeClaims and policies.\n\n" +
 			"Every replica serves requests; there is no leader. Namespaces, policies and storage classes are\n" +
 			"cached. With a cloud config, volumes are looked up in the cloud; if the cloud does not answer,\n" +
 			"requests are admitted with a warning.",
@@ -120,7 +120,7 @@ func (o *webhookOptions) manager(
 	listeners ports,
 ) (ctrl.Manager, error) {
 	services := newServices(
-		service.Options{Reviewer: o.reviewer, Policies: known.policies}, o.catalogs.Files(), o.reviewerWith)
+		service.Options{Reviewer: o.reviewer, Policies: known.policies}, o.templates, o.catalogs.Files(), o.reviewerWith)
 	legacyregistry.MustRegister(services.broken)
 	server, err := o.server(ctx, listeners.webhooks, source, o.handler(known, services, draining))
 	if err != nil {

@@ -14,22 +14,25 @@ import (
 
 	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
+	templates "quaymaster.dev/webhook/template"
 )
 
 // catalogInterval is how often the files of --catalog-file are read. A kubelet takes about a minute to update them.
 const catalogInterval = 10 * time.Second
 
-// services decide on Services by catalogs that can change.
+// services decide on Services, and on templates of them, by catalogs that can change.
 type services struct {
-	options service.Options
+	options   service.Options
+	templates []template.Template
 	// review returns the Reviewer with the catalogs of files.
 	review func([]catalogfile.Source) (review.Reviewer, []error)
 	files  []string
 	clock  clock.WithTicker
 
-	mutator, validator atomic.Pointer[webhook.Admitter]
+	mutator, validator, templateValidator atomic.Pointer[webhook.Admitter]
 	// sources and problems are what was read last.
 	sources  []catalogfile.Source
 	problems []error
@@ -37,8 +40,11 @@ type services struct {
 }
 
 // newServices returns services with the Reviewer of the files as they are.
-func newServices(o service.Options, files []string, reviewer func([]catalogfile.Source) (review.Reviewer, []error)) *services {
-	s := &services{options: o, review: reviewer, files: files, clock: clock.RealClock{}, broken: metrics.NewGauge(&metrics.GaugeOpts{
+func newServices(
+	o service.Options, templates []template.Template, files []string,
+	reviewer func([]catalogfile.Source) (review.Reviewer, []error),
+) *services {
+	s := &services{options: o, templates: templates, review: reviewer, files: files, clock: clock.RealClock{}, broken: metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "quaymaster_catalog_files_invalid", StabilityLevel: metrics.ALPHA,
 		Help: "1 if the files of --catalog-file are invalid, so that the former ones are still in use.",
 	})}
@@ -50,8 +56,12 @@ func newServices(o service.Options, files []string, reviewer func([]catalogfile.
 func (s *services) use(reviewer review.Reviewer) {
 	s.options.Reviewer = reviewer
 	mutator, validator := service.NewMutator(s.options), service.NewValidator(s.options)
+	ofTemplates := templates.NewValidator(templates.Options{
+		Reviewer: reviewer, Policies: s.options.Policies, Templates: s.templates,
+	})
 	s.mutator.Store(&mutator)
 	s.validator.Store(&validator)
+	s.templateValidator.Store(&ofTemplates)
 }
 
 // admitter returns an Admitter that always decides by the current catalogs.

@@ -53,7 +53,7 @@ func TestCatalogFilesAreReloaded(t *testing.T) {
 	if errs := o.selectCatalogs(); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	s := newServices(service.Options{Reviewer: o.reviewer}, o.catalogs.Files(), o.reviewerWith)
+	s := newServices(service.Options{Reviewer: o.reviewer}, nil, o.catalogs.Files(), o.reviewerWith)
 	metrics.NewKubeRegistry().MustRegister(s.broken)
 	denied := func() bool {
 		svc := builder.Service()

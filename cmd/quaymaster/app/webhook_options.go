@@ -3,11 +3,13 @@ package app
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
@@ -15,6 +17,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/selection"
 )
 
@@ -43,6 +46,8 @@ type webhookOptions struct {
 	loadBalancerClass string
 	defaultClass      bool
 	catalogs          selection.Flags
+	serviceTemplates  []string
+	templates         []template.Template
 	cloudController   bool
 	reviewer          review.Reviewer
 	cloudConfig       string
@@ -82,6 +87,9 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 		"loadBalancerClass of Services to handle")
 	fs.BoolVar(&o.defaultClass, "default-class", true, "handle Services without a class")
 	o.catalogs.AddFlags(fs)
+	fs.StringArrayVar(&o.serviceTemplates, "service-template", nil,
+		"another kind of which controllers create Services, as a JSON `object` with the fields group, kind, annotations, type, "+
+			"types, class and catalogs; can be repeated")
 	fs.BoolVar(&o.cloudController, "cloud-controller", true,
 		"Quaymaster's cloud-controller-manager also runs in the cluster: it applies missing defaults of the DLB, adds "+
 			"missing zones, and checks Services again; if false, admission relies on none of that")
@@ -136,6 +144,7 @@ func (o *webhookOptions) validate() error {
 			o.loadBalancerClass)
 	}
 	errs = append(errs, o.selectCatalogs()...)
+	errs = append(errs, o.addTemplates()...)
 	errs = append(errs, o.certs.validate()...)
 	errs = append(errs, o.log.Validate()...)
 	if len(errs) == 0 {
@@ -171,4 +180,27 @@ func (o *webhookOptions) reviewerWith(sources []catalogfile.Source) (review.Revi
 		reviewer = reviewer.WithoutControllers()
 	}
 	return reviewer, errs
+}
+
+// addTemplates adds those of --service-template to the built-in ones.
+func (o *webhookOptions) addTemplates() []error {
+	var errs []error
+	o.templates = template.BuiltIn()
+	for _, text := range o.serviceTemplates {
+		var t template.Template
+		if err := yaml.UnmarshalStrict([]byte(text), &t); err != nil {
+			errs = append(errs, fmt.Errorf("--service-template must be a JSON object: %w; got %q", err, text))
+			continue
+		}
+		for _, problem := range t.Problems() {
+			errs = append(errs, fmt.Errorf("--service-template %s; got %q", problem, text))
+		}
+		for _, name := range t.Catalogs {
+			if l := o.reviewer.Library(); l != nil && !slices.Contains(l.Names(), name) {
+				errs = append(errs, fmt.Errorf("--service-template: unknown catalog %q%s; got %q", name, l.DidYouMean(name), text))
+			}
+		}
+		o.templates = append(slices.Clip(o.templates), t)
+	}
+	return errs
 }

@@ -17,6 +17,7 @@ import (
 const (
 	mutateService                     = "mutate-service"
 	validateService                   = "validate-service"
+	validateTemplate                  = "validate-template"
 	mutatePersistentVolume            = "mutate-persistentvolume"
 	mutatePersistentVolumeClaim       = "mutate-persistentvolumeclaim"
 	validatePersistentVolumeClaim     = "validate-persistentvolumeclaim"
@@ -49,8 +50,9 @@ func (o *webhookOptions) admitters(known *facts, services *services) map[string]
 	}
 	policies := policy.Options{Policies: known.policies}
 	return map[string]webhook.Admitter{
-		mutateService:   current(&services.mutator),
-		validateService: current(&services.validator),
+		mutateService:    current(&services.mutator),
+		validateService:  current(&services.validator),
+		validateTemplate: current(&services.templateValidator),
 		mutatePersistentVolume: persistentvolume.NewMutator(persistentvolume.MutatorOptions{
 			Labeler: known.labeler(), Completed: o.cloudController,
 		}),

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -187,13 +188,7 @@ func Own(class string, defaultClass bool) Set {
 func domains(catalogs []*library.Catalog) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range catalogs {
-		for domain := range c.Contents().Domains {
-			all[domain] = true
-		}
-		for _, prefix := range slices.Concat(c.Prefixes, c.SharedPrefixes) {
-			domain, _, _ := strings.Cut(prefix, "/")
-			all[domain] = true
-		}
+		maps.Copy(all, c.Contents().Domains)
 	}
 	return all
 }

@@ -19,7 +19,7 @@ const (
 	idMax       = "policy-max"
 	idAllowed   = "policy-allowed"
 	idPattern   = "policy-pattern"
-	idRequired  = "policy-required"
+	IDRequired  = "policy-required"
 	idForbidden = "policy-forbidden"
 )
 

@@ -147,7 +147,7 @@ func (b breach) findingAbout(origin string, p *Policy, r *rule) finding.Finding 
 
 func (r *rule) missing(p *Policy) finding.Finding {
 	b := breach{
-		idRequired, field.ErrorTypeRequired, r.path.Child("required"), "must be set: required by", "set the annotation",
+		IDRequired, field.ErrorTypeRequired, r.path.Child("required"), "must be set: required by", "set the annotation",
 	}
 	return b.finding(p, r)
 }

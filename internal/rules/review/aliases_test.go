@@ -47,6 +47,9 @@ func TestRulesSeeAliases(t *testing.T) {
 	aliases := 0
 	for _, name := range library.BuiltIn().Names() {
 		c, _ := library.BuiltIn().Find(name)
+		if len(c.Kinds) > 0 {
+			continue // policies are about Services
+		}
 		reviewer, err := review.New(catalog.Options{Catalogs: []string{name}})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,8 @@ const (
 	IDTooManyPorts        = "too-many-ports"
 	IDTooManySourceRanges = "too-many-source-ranges"
 	IDTooManyExternalIPs  = "too-many-external-ips"
+	// IDTooManyTemplates: an object has the annotations of so many Services that some are not validated.
+	IDTooManyTemplates = "too-many-templates"
 	// IDTooLarge: an object of any kind is too large to be read. The API server stores none of that size.
 	IDTooLarge = "too-large"
 	// IDUnknownKey: a Service has a key with the prefix quaymaster.dev/ that nothing reads.

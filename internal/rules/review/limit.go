@@ -55,13 +55,15 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	return findings
 }
 
+// incomplete are the ids of findings that a Service is not validated completely.
+var incomplete = []string{
+	IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges, IDTooManyExternalIPs, policy.IDTooLong, policy.IDInactive,
+}
+
 // ratchet is finding.Ratchet, except for findings that a Service is not validated completely: an update that changes
 // anything could introduce every problem, so that they only count as old if it changes nothing.
 func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
 	if oldSvc == nil || !maps.Equal(oldSvc.Annotations, newSvc.Annotations) || !reflect.DeepEqual(&oldSvc.Spec, &newSvc.Spec) {
-		incomplete := []string{
-			IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges, IDTooManyExternalIPs, policy.IDTooLong, policy.IDInactive,
-		}
 		old = slices.DeleteFunc(old, func(f finding.Finding) bool { return slices.Contains(incomplete, f.ID) })
 	}
 	return finding.Ratchet(old, current)

@@ -9,13 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
 )
 
 // Reviewer reviews Services by catalogs and policies. The zero Reviewer has no catalogs.
 type Reviewer struct {
-	set catalog.Set
+	// set has the catalogs of Services, and kinds the names of those of other objects.
+	set   catalog.Set
+	kinds []string
 	// alone is true if no controller of Quaymaster applies defaults to the Services.
 	alone bool
 }
@@ -23,8 +26,22 @@ type Reviewer struct {
 // New returns a Reviewer. It fails if a catalog does not exist.
 func New(o catalog.Options) (Reviewer, error) {
 	set, err := catalog.NewSet(o)
-	return Reviewer{set: set}, err
+	if err != nil {
+		return Reviewer{}, err
+	}
+	var services, kinds []string
+	for _, name := range o.Catalogs {
+		if c, _ := set.Library().Find(name); len(c.Kinds) > 0 {
+			kinds = append(kinds, name)
+		} else {
+			services = append(services, name)
+		}
+	}
+	return Reviewer{set: set.With(services), kinds: kinds}, nil
 }
+
+// Library returns where the catalogs come from; nil for the zero Reviewer.
+func (r Reviewer) Library() *library.Library { return r.set.Library() }
 
 // Own returns a Reviewer with the catalog of Quaymaster's own controller, which serves Services with the
 // loadBalancerClass and, with defaultClass, those without one.

@@ -15,6 +15,7 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/internal/tool/suppress"
@@ -34,7 +35,7 @@ type Linter struct {
 	// ShowDefaults adds to the results what admission would add.
 	ShowDefaults bool
 	// Templates are those of users, in addition to the built-in ones.
-	Templates []Template
+	Templates []template.Template
 }
 
 // Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the

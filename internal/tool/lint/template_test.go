@@ -13,6 +13,7 @@ import (
 
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 )
@@ -68,19 +69,19 @@ func TestTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, template := range lint.Templates() {
-		if !strings.Contains(string(guide), template.Kind) {
-			t.Errorf("the guide does not name %s", template.Kind)
+	for _, builtIn := range template.BuiltIn() {
+		if !strings.Contains(string(guide), builtIn.Kind) {
+			t.Errorf("the guide does not name %s", builtIn.Kind)
 		}
-		if !covered[template.Kind] {
-			t.Errorf("no file has a %s that creates a Service", template.Kind)
+		if !covered[builtIn.Kind] {
+			t.Errorf("no file has a %s that creates a Service", builtIn.Kind)
 		}
 	}
 }
 
 // Templates of users are used like the built-in ones.
 func TestOwnTemplates(t *testing.T) {
-	linter := &lint.Linter{Templates: []lint.Template{{
+	linter := &lint.Linter{Templates: []template.Template{{
 		Group: "example.com", Kind: "Shop", Annotations: "spec.doors[].annotations", Type: "spec.doors[].kind", Types: []string{"public"},
 	}}}
 	f := manifest.Parse("f", []byte("apiVersion: example.com/v1\nkind: Shop\nmetadata: {name: s}\nspec:\n  doors:\n"+

@@ -32,14 +32,6 @@ func (o *Object) Expand(path string) [][]int {
 	return all
 }
 
-// Fill replaces each [] in a path by an index, as long as there are any.
-func Fill(path string, indexes []int) string {
-	for _, i := range indexes {
-		path = strings.Replace(path, "[]", fmt.Sprintf("[%d]", i), 1)
-	}
-	return path
-}
-
 // at returns the value at a path, or nil.
 func (o *Object) at(path string) *yamlnode.Node {
 	value := o.node

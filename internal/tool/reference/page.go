@@ -80,7 +80,8 @@ func section(r finding.Doc) string {
 func owns(h document.Head) string {
 	o := h.Owns
 	if len(h.Kinds) > 0 {
-		return strings.TrimSpace("The annotations are those of objects of kind " + strings.Join(h.Kinds, ", ") + ", which `quayctl lint` validates. " + o.Note)
+		return strings.TrimSpace("The annotations are those of objects of kind " + strings.Join(h.Kinds, ", ") + ", which `quayctl lint` and " +
+			"[admission](../../guides/other-clouds.md#gateways-ingresses-and-other-objects) validate. " + o.Note)
 	}
 	var which []string
 	if o.NoClass {

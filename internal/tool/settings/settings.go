@@ -13,8 +13,8 @@ import (
 
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/selection"
-	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/reference"
 	"quaymaster.dev/internal/tool/suppress"
@@ -36,7 +36,7 @@ type Settings struct {
 	// Ignores are rules about findings that do not count.
 	Ignores []suppress.Rule `json:"ignores,omitempty"`
 	// Templates say where other objects have the annotations of Services.
-	Templates []lint.Template `json:"templates,omitempty"`
+	Templates []template.Template `json:"templates,omitempty"`
 }
 
 // File is a file that was read.
@@ -131,16 +131,8 @@ func (f *File) Problems(l *library.Library) []manifest.Problem {
 	}
 	for i, t := range f.Templates {
 		path := fmt.Sprintf("templates[%d]", i)
-		if t.Group == "" || t.Kind == "" || t.Annotations == "" {
-			report(path, "must have a group, a kind and the path of annotations")
-		}
-		if (t.Type == "") != (len(t.Types) == 0) {
-			report(path, "must have both type and types, or neither")
-		}
-		for _, other := range []string{t.Type, t.Class} {
-			if before, _, some := lastList(other); some && !strings.HasPrefix(t.Annotations, before) {
-				report(path, "must have no list in %s that is not in %s", other, t.Annotations)
-			}
+		for _, problem := range t.Problems() {
+			report(path, "%s", problem)
 		}
 		for k, name := range t.Catalogs {
 			if _, found := l.Find(name); !found {
@@ -150,16 +142,6 @@ func (f *File) Problems(l *library.Library) []manifest.Problem {
 	}
 	slices.SortStableFunc(problems, func(a, b manifest.Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return problems
-}
-
-// lastList cuts a path after its last list.
-func lastList(path string) (before, after string, some bool) {
-	const list = "[]"
-	at := strings.LastIndex(path, list)
-	if at < 0 {
-		return path, "", false
-	}
-	return path[:at+len(list)], path[at+len(list):], true
 }
 
 // didYouMean returns a suggestion to append to an error about the id of a finding, or the empty string.

@@ -41,7 +41,7 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		t.Fatal(err)
 	}
-	known := library.BuiltIn().Services()
+	known := library.BuiltIn().Names()
 	if diff := cmp.Diff(known, schema.Properties.Catalogs.Items.Enum); diff != "" {
 		t.Errorf("the enum of catalogs (-want +got):\n%s", diff)
 	}

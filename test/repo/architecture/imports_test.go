@@ -77,6 +77,11 @@ var rules = map[string]rule{
 		only:    []string{"internal/rules/annotation", "internal/rules/catalog", "internal/rules/finding", "internal/rules/policy", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/util/validation/field"},
 		never:   append([]string{"internal/rules/loadbalancer"}, clients[:3]...),
 	},
+	"templates know paths only": {
+		folders: []string{"internal/rules/template"},
+		only:    []string{"sigs.k8s.io/yaml"},
+		never:   clients,
+	},
 	"decisions about trust are pure": {
 		folders: []string{"internal/kube/trust"},
 		only:    []string{"k8s.io/api"},
@@ -95,7 +100,7 @@ var rules = map[string]rule{
 	"manifests are validated without a cluster": {
 		folders: []string{"internal/tool/lint", "internal/tool/manifest", "internal/tool/report", "internal/tool/suppress"},
 		only: []string{
-			"api", "internal/rules/annotation", "internal/rules/finding", "internal/rules/loadbalancer", "internal/rules/catalog", "internal/rules/policy", "internal/rules/review",
+			"api", "internal/rules/annotation", "internal/rules/finding", "internal/rules/loadbalancer", "internal/rules/catalog", "internal/rules/policy", "internal/rules/review", "internal/rules/template",
 			"internal/tool/manifest", "internal/tool/report", "internal/tool/suppress", "internal/look", "internal/visible", "internal/wrap", "github.com/bmatcuk/doublestar/v4",
 			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},

@@ -22,7 +22,8 @@ type Contents struct {
 	// PortForms is true if an entry has a form for ports, Forms the number of these entries.
 	PortForms bool
 	Forms     int
-	// Domains are the parts of names and aliases before the slash.
+	// Domains are the parts of names, aliases and prefixes before the slash: those of every key that may belong to the
+	// catalog.
 	Domains map[string]bool
 	// names returns what an unknown key may be a typo of, by prefix; it is computed for the first one.
 	names func() map[string]*names
@@ -68,6 +69,10 @@ type Requirement struct {
 
 func newContents(h document.Head, b document.Body) *Contents {
 	c := &Contents{Body: b, ByName: map[string]*Entry{}, Domains: map[string]bool{}}
+	for _, prefix := range slices.Concat(h.Prefixes, h.SharedPrefixes) {
+		domain, _, _ := strings.Cut(prefix, "/")
+		c.Domains[domain] = true
+	}
 	c.names = sync.OnceValue(func() map[string]*names { return newNames(h, c.Entries) })
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
