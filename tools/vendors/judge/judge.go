@@ -5,12 +5,14 @@ package judge
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,7 +21,8 @@ import (
 type Description struct {
 	// Vendor is the name of the catalog that is judged.
 	Vendor string `json:"vendor"`
-	// Module is the vendor's module, Version its release or commit, and Date the day of that commit.
+	// Module is the vendor's module, Version its release or commit, and Date the day of that commit. If they are empty,
+	// tools/vendors/build.sh sets both for code from a checkout, and a pinned module has the version that go.mod says.
 	Module  string `json:"module"`
 	Version string `json:"version"`
 	Date    string `json:"date"`
@@ -51,6 +54,9 @@ func Refuse(err error) Verdict {
 // Skip is the verdict of a Service that the vendor's code does not look at.
 func Skip(reason string) Verdict { return Verdict{Skip: reason} }
 
+// version and date are those of the vendor's code that the program was built with.
+var version, date string
+
 // Main runs the program and exits.
 func Main(d Description, judge func(*corev1.Service) Verdict) {
 	describe := flag.Bool("describe", false, "print what is judged, and exit")
@@ -60,6 +66,7 @@ func Main(d Description, judge func(*corev1.Service) Verdict) {
 	os.Stdout = os.Stderr
 	var err error
 	if *describe {
+		d.Version, d.Date = cmp.Or(d.Version, version, pinned(d.Module)), cmp.Or(d.Date, date)
 		err = json.NewEncoder(out).Encode(d)
 	} else {
 		err = run(os.Stdin, out, judge)
@@ -69,6 +76,20 @@ func Main(d Description, judge func(*corev1.Service) Verdict) {
 		os.Exit(1)
 	}
 	os.Exit(0) // whatever the vendor's code has started
+}
+
+// pinned returns the version of a module that the program was built with.
+func pinned(module string) string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	for _, dependency := range info.Deps {
+		if dependency.Path == module {
+			return dependency.Version
+		}
+	}
+	return ""
 }
 
 func run(in io.Reader, out io.Writer, judge func(*corev1.Service) Verdict) error {
