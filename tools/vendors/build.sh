@@ -39,7 +39,7 @@ if [ -d _inside ]; then
 	fi
 	rm -rf "$out/source"
 	mkdir -p "$out/source"
-	(cd "$checkout" && tar cf - --exclude=./.git .) | tar xf - -C "$out/source"
+	(cd "$checkout" && tar cf - --exclude=./.git --exclude=./vendor .) | tar xf - -C "$out/source"
 	chmod -R u+w "$out/source"
 	(cd _inside && tar cf - --exclude=./package .) | tar xf - -C "$out/source"
 	checkout=$out/source

@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/tools/vendors/judge"
 )
 
-// environment configures the controller: with a network and a location, so that no annotation fails for lack of them.
+// environment configures the controller: with a network and a network zone, so that no annotation fails for lack of them.
 var environment = map[string]string{
 	"HCLOUD_TOKEN":                          "0000000000000000000000000000000000000000000000000000000000000000",
 	"HCLOUD_ENDPOINT":                       "http://hcloud.invalid/v1",
@@ -26,7 +26,7 @@ var environment = map[string]string{
 	"HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
 	"HCLOUD_NETWORK_ROUTES_ENABLED":         "false",
 	"HCLOUD_METRICS_ENABLED":                "false",
-	"HCLOUD_LOAD_BALANCERS_LOCATION":        "fsn1",
+	"HCLOUD_LOAD_BALANCERS_NETWORK_ZONE":    "eu-central",
 }
 
 func main() {

@@ -1,0 +1,119 @@
+// Command run compares a catalog with the vendor's own code: generated Services are given to both. It prints what it
+// compared and each difference as a minimal manifest, and fails if there is one without an explanation.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"quaymaster.dev/internal/rules/catalog/library"
+	"quaymaster.dev/test/vendors"
+)
+
+// Result is what the reference page shows about a vendor.
+type Result struct {
+	vendors.Description
+	vendors.Report
+
+	Seed uint64 `json:"seed"`
+	// Explanations is the number of explanations, all of which were needed.
+	Explanations int `json:"explanations"`
+}
+
+func main() {
+	var judge, folder, results string
+	var cases int
+	var seed uint64
+	flag.StringVar(&judge, "judge", "", "the program that answers for the vendor")
+	flag.StringVar(&folder, "folder", "", "the folder of the judge's source, with explanations.yaml")
+	flag.StringVar(&results, "results", "", "a folder for the figures that the reference page shows")
+	flag.IntVar(&cases, "cases", 100000, "how many Services to generate")
+	flag.Uint64Var(&seed, "seed", 1, "what the Services are generated from; the same seed generates the same ones")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, judge, folder, results, cases, seed); err != nil {
+		fmt.Fprintln(os.Stderr, "vendors:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to stop
+	}
+}
+
+func run(ctx context.Context, program, folder, results string, cases int, seed uint64) error {
+	judge, err := vendors.Start(ctx, program)
+	if err != nil {
+		return err
+	}
+	c, known := library.BuiltIn().Find(judge.Vendor)
+	if !known {
+		return fmt.Errorf("there is no catalog %q", judge.Vendor)
+	}
+	explanations, err := vendors.ReadExplanations(filepath.Join(folder, "explanations.yaml"))
+	if err != nil {
+		return err
+	}
+	comparison, err := vendors.NewComparison(library.BuiltIn(), c.Name, explanations)
+	if err != nil {
+		return err
+	}
+	report, err := vendors.Run(vendors.NewGenerator(c, seed), comparison, judge, cases)
+	if err != nil {
+		return err
+	}
+	if err := judge.Stop(); err != nil {
+		return err
+	}
+	if err := report.Write(os.Stdout); err != nil {
+		return err
+	}
+	result := Result{Description: judge.Description, Report: *report, Seed: seed, Explanations: len(explanations)}
+	result.print()
+	if results != "" {
+		if err := result.save(results); err != nil {
+			return err
+		}
+	}
+	return verdict(report, explanations)
+}
+
+// verdict fails if something is not explained, or explained in vain.
+func verdict(report *vendors.Report, explanations vendors.Explanations) error {
+	var problems []error
+	if report.Different > 0 {
+		problems = append(problems, fmt.Errorf("%d Services differ without an explanation", report.Different))
+	}
+	if unused := explanations.Unused(); len(unused) > 0 {
+		problems = append(problems, fmt.Errorf("explanations that explain nothing: %s", strings.Join(unused, "; ")))
+	}
+	return errors.Join(problems...)
+}
+
+func (r Result) print() {
+	compared := r.Cases - r.Skipped
+	fmt.Printf("%s: %s %s, %s\n", r.Vendor, r.Module, r.Version, r.Date)
+	fmt.Printf("covers: %s\n", r.Covers)
+	fmt.Printf("cases: %d with seed %d, of which neither looks at %d\n", r.Cases, r.Seed, r.Skipped)
+	fmt.Printf("agree: %d of %d (%.2f %%), %d of them refused by both\n", r.Agree, compared, 100*float64(r.Agree)/float64(max(compared, 1)), r.Refused)
+	fmt.Printf("differ: %d with one of %d explanations, %d without\n", r.Explained, r.Explanations, r.Different)
+	for _, text := range r.NotCovered {
+		fmt.Printf("not covered: %s\n", text)
+	}
+}
+
+// save writes the figures for the reference page.
+func (r Result) save(folder string) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the figures: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, r.Vendor+".json"), append(raw, '\n'), 0o644); err != nil { //nolint:gosec // docs are not secret
+		return fmt.Errorf("write the figures: %w", err)
+	}
+	return nil
+}
