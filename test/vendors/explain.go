@@ -23,6 +23,8 @@ type Explanation struct {
 	Finding string `json:"finding,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Value   string `json:"value,omitempty"`
+	// With is the id of another finding that the Service must have as well.
+	With string `json:"with,omitempty"`
 	// Vendor is a regular expression for a part of the vendor's error.
 	Vendor string `json:"vendor,omitempty"`
 	// Why is the reason, and Source where that is documented.
@@ -79,11 +81,12 @@ func orAny(expression string) string {
 	return expression
 }
 
-// finding returns the explanation of a finding that the vendor's code does not share.
-func (all Explanations) ofFinding(f finding.Finding) *Explanation {
+// ofFinding returns the explanation of a finding that the vendor's code does not share, among all those of the Service.
+func (all Explanations) ofFinding(f finding.Finding, findings []finding.Finding) *Explanation {
 	field := strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]")
 	at := slices.IndexFunc(all, func(e *Explanation) bool {
-		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(field) && e.value.MatchString(f.Value)
+		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(field) && e.value.MatchString(f.Value) &&
+			(e.With == "" || slices.ContainsFunc(findings, func(other finding.Finding) bool { return other.ID == e.With }))
 	})
 	if at < 0 {
 		return nil
@@ -105,7 +108,7 @@ func (all Explanations) Unused() []string {
 	var unused []string
 	for _, e := range all {
 		if e.uses == 0 {
-			unused = append(unused, strings.Join(slices.DeleteFunc([]string{e.Finding, e.Field, e.Value, e.Vendor},
+			unused = append(unused, strings.Join(slices.DeleteFunc([]string{e.Finding, e.Field, e.Value, e.With, e.Vendor},
 				func(text string) bool { return text == "" }), " "))
 		}
 	}

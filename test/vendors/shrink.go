@@ -105,8 +105,11 @@ func smallerPort(port *corev1.ServicePort, try func(func(*corev1.ServicePort))) 
 func shorter(value string) []string {
 	runes := []rune(value)
 	half := len(runes) / 2
-	if half == 0 {
+	switch len(runes) {
+	case 0:
 		return nil
+	case 1:
+		return []string{""}
 	}
 	parts := []string{string(runes[:half]), string(runes[half:])}
 	if len(runes) <= 40 {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +70,9 @@ func (m *maker) varySpec(changes int) {
 		func() { class := m.one([]string{"example.com/other", "other"}); m.svc.Spec.LoadBalancerClass = &class },
 		func() { m.svc.Spec.Selector = nil },
 		func() { p := corev1.ServiceInternalTrafficPolicyLocal; m.svc.Spec.InternalTrafficPolicy = &p },
-		func() { m.svc.Name = m.one([]string{"a", "web-2", "a-name-that-is-as-long-as-a-name-of-a-service-can-be-at-most-63c"}) },
+		func() {
+			m.svc.Name = m.one([]string{"a", "web-2", strings.Repeat("long-name-", 6) + "web"})
+		},
 	}
 	for range changes {
 		vary[m.r.IntN(len(vary))]()

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/test/vendors"
 )
@@ -27,42 +28,52 @@ type Result struct {
 	Explanations int `json:"explanations"`
 }
 
+// options are those of the command line.
+type options struct {
+	judge, folder, catalog, results string
+	cases                           int
+	seed                            uint64
+}
+
 func main() {
-	var judge, folder, results string
-	var cases int
-	var seed uint64
-	flag.StringVar(&judge, "judge", "", "the program that answers for the vendor")
-	flag.StringVar(&folder, "folder", "", "the folder of the judge's source, with explanations.yaml")
-	flag.StringVar(&results, "results", "", "a folder for the figures that the reference page shows")
-	flag.IntVar(&cases, "cases", 100000, "how many Services to generate")
-	flag.Uint64Var(&seed, "seed", 1, "what the Services are generated from; the same seed generates the same ones")
+	var o options
+	flag.StringVar(&o.judge, "judge", "", "the program that answers for the vendor")
+	flag.StringVar(&o.folder, "folder", "", "the folder of the judge's source, with explanations.yaml")
+	flag.StringVar(&o.catalog, "catalog", "", "a catalog's file, which changes the built-in catalog or adds one")
+	flag.StringVar(&o.results, "results", "", "a folder for the figures that the reference page shows")
+	flag.IntVar(&o.cases, "cases", 100000, "how many Services to generate")
+	flag.Uint64Var(&o.seed, "seed", 1, "what the Services are generated from; the same seed generates the same ones")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, judge, folder, results, cases, seed); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "vendors:", err)
 		os.Exit(1) //nolint:gocritic // nothing is left to stop
 	}
 }
 
-func run(ctx context.Context, program, folder, results string, cases int, seed uint64) error {
-	judge, err := vendors.Start(ctx, program)
+func run(ctx context.Context, o options) error {
+	catalogs, err := o.library()
 	if err != nil {
 		return err
 	}
-	c, known := library.BuiltIn().Find(judge.Vendor)
+	judge, err := vendors.Start(ctx, o.judge)
+	if err != nil {
+		return err
+	}
+	c, known := catalogs.Find(judge.Vendor)
 	if !known {
 		return fmt.Errorf("there is no catalog %q", judge.Vendor)
 	}
-	explanations, err := vendors.ReadExplanations(filepath.Join(folder, "explanations.yaml"))
+	explanations, err := vendors.ReadExplanations(filepath.Join(o.folder, "explanations.yaml"))
 	if err != nil {
 		return err
 	}
-	comparison, err := vendors.NewComparison(library.BuiltIn(), c.Name, explanations)
+	comparison, err := vendors.NewComparison(catalogs, c.Name, explanations)
 	if err != nil {
 		return err
 	}
-	report, err := vendors.Run(vendors.NewGenerator(c, seed), comparison, judge, cases)
+	report, err := vendors.Run(vendors.NewGenerator(c, o.seed), comparison, judge, o.cases)
 	if err != nil {
 		return err
 	}
@@ -72,14 +83,24 @@ func run(ctx context.Context, program, folder, results string, cases int, seed u
 	if err := report.Write(os.Stdout); err != nil {
 		return err
 	}
-	result := Result{Description: judge.Description, Report: *report, Seed: seed, Explanations: len(explanations)}
+	result := Result{Description: judge.Description, Report: *report, Seed: o.seed, Explanations: len(explanations)}
 	result.print()
-	if results != "" {
-		if err := result.save(results); err != nil {
+	if o.results != "" {
+		if err := result.save(o.results); err != nil {
 			return err
 		}
 	}
 	return verdict(report, explanations)
+}
+
+// library returns the built-in catalogs with that of the file.
+func (o options) library() (*library.Library, error) {
+	if o.catalog == "" {
+		return library.BuiltIn(), nil
+	}
+	sources, problems := catalogfile.Read([]string{o.catalog})
+	extended, more := catalogfile.Extend(library.BuiltIn(), sources)
+	return extended, errors.Join(catalogfile.Errors(append(problems, more...))...)
 }
 
 // verdict fails if something is not explained, or explained in vain.

@@ -79,7 +79,7 @@ func (a *api) loadBalancer(r *http.Request, path []string, body object) (status 
 			"id": 42, "name": body["name"], "labels": body["labels"], "load_balancer_type": balancerType("lb11"),
 			"location": object{"id": 1, "name": "fsn1"}, "algorithm": object{"type": "round_robin"},
 			"public_net": object{
-				"enabled": true, "ipv4": object{"ip": "203.0.113.1"}, "ipv6": object{"ip": "2001:db8::1"},
+				"enabled": body["public_interface"] != false, "ipv4": object{"ip": "203.0.113.1"}, "ipv6": object{"ip": "2001:db8::1"},
 			},
 			"private_net": []object{}, "services": []object{}, "targets": []object{},
 		}

@@ -15,8 +15,23 @@ import (
 	"quaymaster.dev/tools/vendors/judge"
 )
 
-// init judges instead of running the controller: it ends the program before main is called.
-func init() {
+// This file replaces MetalLB's main.go, which starts the controller in a cluster. service.go, next to it, has everything
+// that decides about a Service, and needs these two types.
+
+// service is the part of a client that the controller uses.
+type service interface {
+	UpdateStatus(svc *v1.Service) error
+	Infof(svc *v1.Service, desc, msg string, args ...interface{})
+	Errorf(svc *v1.Service, desc, msg string, args ...interface{})
+}
+
+type controller struct {
+	client service
+	pools  *config.Pools
+	ips    *allocator.Allocator
+}
+
+func main() {
 	judge.Main(judge.Description{
 		Vendor: "metallb",
 		Module: "go.universe.tf/metallb",
@@ -35,8 +50,9 @@ func judged(svc *v1.Service) judge.Verdict {
 		return judge.Skip("the controller acts on other Services")
 	}
 	events := &events{}
-	c := &controller{client: events, ips: allocator.New(func(string) {})}
-	c.SetPools(log.NewNopLogger(), &config.Pools{ByName: map[string]*config.Pool{poolOf(svc): everything(poolOf(svc))}})
+	pools := &config.Pools{ByName: map[string]*config.Pool{poolOf(svc): everything(poolOf(svc))}}
+	c := &controller{client: events, pools: pools, ips: allocator.New(func(string) {})}
+	c.ips.SetPools(pools)
 	err := c.convergeBalancer(log.NewNopLogger(), svc.Namespace+"/"+svc.Name, svc)
 	c.ips.Unassign(svc.Namespace + "/" + svc.Name)
 	if err != nil {
