@@ -19,7 +19,7 @@ import (
 
 // Description is what the flag -describe prints.
 type Description struct {
-	// Vendor is the name of the catalog that is judged.
+	// Vendor is the name of the catalog that is compared.
 	Vendor string `json:"vendor"`
 	// Module is the vendor's module, Version its release or commit, and Date the day of that commit. If they are empty,
 	// tools/vendors/build.sh sets both for code from a checkout, and a pinned module has the version that go.mod says.
@@ -59,7 +59,7 @@ var version, date string
 
 // Main runs the program and exits.
 func Main(d Description, judge func(*corev1.Service) Verdict) {
-	describe := flag.Bool("describe", false, "print what is judged, and exit")
+	describe := flag.Bool("describe", false, "print what is called, and exit")
 	flag.Parse()
 	out := os.Stdout
 	// Whatever the vendor's code prints must not mix with the verdicts.
@@ -110,7 +110,7 @@ func run(in io.Reader, out io.Writer, judge func(*corev1.Service) Verdict) error
 		if err := encoder.Encode(safely(judge, &service)); err != nil {
 			return fmt.Errorf("write a verdict: %w", err)
 		}
-		// Whoever waits for this verdict before the next Service must get it.
+		// A program that waits for this verdict before it sends the next Service must get it.
 		if reader.Buffered() == 0 {
 			if err := writer.Flush(); err != nil {
 				return fmt.Errorf("write a verdict: %w", err)

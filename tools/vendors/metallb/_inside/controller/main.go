@@ -41,10 +41,10 @@ func main() {
 			"Services that share an address",
 			"changes of a Service that has an address",
 		},
-	}, judged)
+	}, verdict)
 }
 
-func judged(svc *v1.Service) judge.Verdict {
+func verdict(svc *v1.Service) judge.Verdict {
 	// The controller runs either with --lb-class, or acts only on Services without a class; the Service does not show which.
 	if class := svc.Spec.LoadBalancerClass; svc.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && !strings.HasPrefix(*class, "metallb") {
 		return judge.Skip("the controller acts on other Services")
