@@ -73,7 +73,7 @@ func TestGeneratorReachesEveryAnnotation(t *testing.T) {
 		c, _ := library.BuiltIn().Find(name)
 		g := NewGenerator(c, 1)
 		accepted, refused := map[string]bool{}, map[string]bool{}
-		for number := range 60 * len(g.entries) {
+		for number := range 90 * len(g.entries) {
 			for key, value := range g.Case(number).Service.Annotations {
 				if e, _, known := c.Contents().Find(key); known {
 					if accepts(&e.Type, value) {

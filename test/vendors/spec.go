@@ -37,7 +37,7 @@ func (m *maker) own(svc *corev1.Service) {
 	if len(owns.Classes) > 0 && (!owns.NoClass || m.chance(4)) {
 		class := m.one(owns.Classes)
 		if class[len(class)-1] == '*' {
-			class = class[:len(class)-1] + "/a"
+			class = class[:len(class)-1] + "a"
 		}
 		svc.Spec.LoadBalancerClass = &class
 	}
