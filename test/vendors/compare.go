@@ -71,7 +71,7 @@ func (c *Comparison) compare(svc *corev1.Service, v Verdict) outcome {
 	}
 	var unexplained []finding.Finding
 	for _, f := range o.findings {
-		if e := c.explanations.ofFinding(f, findings); e != nil {
+		if e := c.explanations.ofFinding(svc, f, findings); e != nil {
 			o.explanations = append(o.explanations, e)
 			continue
 		}

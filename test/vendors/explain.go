@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/internal/rules/catalog/document"
@@ -25,6 +26,8 @@ type Explanation struct {
 	Value   string `json:"value,omitempty"`
 	// With is the id of another finding that the Service must have as well.
 	With string `json:"with,omitempty"`
+	// Set has annotations that the Service must have, with regular expressions for their values.
+	Set map[string]string `json:"set,omitempty"`
 	// Vendor is a regular expression for a part of the vendor's error.
 	Vendor string `json:"vendor,omitempty"`
 	// Why is the reason, and Source where that is documented.
@@ -33,6 +36,7 @@ type Explanation struct {
 
 	uses                          int
 	finding, field, value, vendor *regexp.Regexp
+	set                           map[string]*regexp.Regexp
 }
 
 // Explanations are those of one vendor.
@@ -60,19 +64,24 @@ func (all Explanations) compile() error {
 		if (e.Finding == "") == (e.Vendor == "") || strings.TrimSpace(e.Why) == "" || len(e.Source) == 0 {
 			problems = append(problems, fmt.Errorf("explanation %d must have either finding or vendor, and why and source", i+1))
 		}
-		for text, to := range map[string]**regexp.Regexp{
-			"^(?s:" + e.Finding + ")$": &e.finding, "^(?s:" + orAny(e.Field) + ")$": &e.field, "^(?s:" + orAny(e.Value) + ")$": &e.value, e.Vendor: &e.vendor,
-		} {
-			compiled, err := regexp.Compile(text)
+		compiled := func(text string) *regexp.Regexp {
+			expression, err := regexp.Compile(text)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("explanation %d: %w", i+1, err))
-				continue
 			}
-			*to = compiled
+			return expression
+		}
+		e.finding, e.vendor = compiled(whole(e.Finding)), compiled(e.Vendor)
+		e.field, e.value = compiled(whole(orAny(e.Field))), compiled(whole(orAny(e.Value)))
+		e.set = map[string]*regexp.Regexp{}
+		for key, text := range e.Set {
+			e.set[key] = compiled(whole(text))
 		}
 	}
 	return errors.Join(problems...)
 }
+
+func whole(expression string) string { return "^(?s:" + expression + ")$" }
 
 func orAny(expression string) string {
 	if expression == "" {
@@ -82,16 +91,27 @@ func orAny(expression string) string {
 }
 
 // ofFinding returns the explanation of a finding that the vendor's code does not share, among all those of the Service.
-func (all Explanations) ofFinding(f finding.Finding, findings []finding.Finding) *Explanation {
+func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findings []finding.Finding) *Explanation {
 	field := strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]")
 	at := slices.IndexFunc(all, func(e *Explanation) bool {
 		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(field) && e.value.MatchString(f.Value) &&
-			(e.With == "" || slices.ContainsFunc(findings, func(other finding.Finding) bool { return other.ID == e.With }))
+			(e.With == "" || slices.ContainsFunc(findings, func(other finding.Finding) bool { return other.ID == e.With })) &&
+			e.matches(svc)
 	})
 	if at < 0 {
 		return nil
 	}
 	return all[at]
+}
+
+// matches reports whether the Service has the annotations of Set.
+func (e *Explanation) matches(svc *corev1.Service) bool {
+	for key, expression := range e.set {
+		if value, set := svc.Annotations[key]; !set || !expression.MatchString(value) {
+			return false
+		}
+	}
+	return true
 }
 
 // ofError returns the explanation of a vendor's error that the catalog does not share.
