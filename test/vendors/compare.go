@@ -62,7 +62,7 @@ func (c *Comparison) compare(svc *corev1.Service, v Verdict) outcome {
 		return o
 	case v.Error != "":
 		o.findings = findings
-		if e := c.explanations.ofError(v.Error); e != nil {
+		if e := c.explanations.ofError(svc, v.Error); e != nil {
 			o.result, o.explanations = explained, []*Explanation{e}
 			return o
 		}

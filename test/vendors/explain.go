@@ -115,8 +115,8 @@ func (e *Explanation) matches(svc *corev1.Service) bool {
 }
 
 // ofError returns the explanation of a vendor's error that the catalog does not share.
-func (all Explanations) ofError(text string) *Explanation {
-	at := slices.IndexFunc(all, func(e *Explanation) bool { return e.Vendor != "" && e.vendor.MatchString(text) })
+func (all Explanations) ofError(svc *corev1.Service, text string) *Explanation {
+	at := slices.IndexFunc(all, func(e *Explanation) bool { return e.Vendor != "" && e.vendor.MatchString(text) && e.matches(svc) })
 	if at < 0 {
 		return nil
 	}

@@ -53,12 +53,13 @@ func Run(g *Generator, c *Comparison, judge Judge, cases int) (*Report, error) {
 		for number := first; number < min(first+batch, cases); number++ {
 			generated = append(generated, g.Case(number))
 		}
-		verdicts, err := judge.Judge(all(generated, func(one Case) *corev1.Service { return stored(one.Service) }))
+		services := all(generated, func(one Case) *corev1.Service { return stored(one.Service) })
+		verdicts, err := judge.Judge(services)
 		if err != nil {
 			return nil, fmt.Errorf("cases from %d: %w", first, err)
 		}
 		for i, one := range generated {
-			o := c.compare(one.Service, verdicts[i])
+			o := c.compare(services[i], verdicts[i])
 			r.count(o)
 			if o.result != different {
 				continue

@@ -18,13 +18,14 @@ func (c *Comparison) shrink(judge Judge, svc *corev1.Service, o outcome) (*corev
 		if len(candidates) == 0 {
 			break
 		}
-		verdicts, err := judge.Judge(all(candidates, stored))
+		services := all(candidates, stored)
+		verdicts, err := judge.Judge(services)
 		if err != nil {
 			return nil, outcome{}, err
 		}
 		found := false
 		for i, candidate := range candidates {
-			if next := c.compare(candidate, verdicts[i]); o.sameKind(next) {
+			if next := c.compare(services[i], verdicts[i]); o.sameKind(next) {
 				svc, o, found = candidate, next, true
 				break
 			}

@@ -192,8 +192,8 @@ func (m *maker) setField(c document.Condition) {
 	}
 }
 
-// stored returns the Service as the API server stores it: with its defaults, and what it allocates. Vendors' code gets
-// no other Services.
+// stored returns the Service as the API server stores it, with its defaults and what it allocates. Vendors' code gets no
+// other Services.
 func stored(svc *corev1.Service) *corev1.Service {
 	s := svc.DeepCopy()
 	s.UID, s.ResourceVersion, s.Generation = types.UID("f81d4fae-7dec-41d0-a765-00a0c91e6bf6"), "1", 1
