@@ -127,6 +127,27 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
+// TestConditionsOfExplanations: with Set or With, an explanation is only for some Services.
+func TestConditionsOfExplanations(t *testing.T) {
+	for name, test := range map[string]struct {
+		explanation Explanation
+		explains    bool
+	}{
+		"annotation":         {Explanation{Set: map[string]string{"example.com/domain": ".*"}}, true},
+		"missing annotation": {Explanation{Set: map[string]string{"example.com/other": ".*"}}, false},
+		"finding":            {Explanation{With: "example-invalid-value"}, true},
+		"missing finding":    {Explanation{With: "example-other"}, false},
+		"value":              {Explanation{Value: ".*"}, true},
+		"other value":        {Explanation{Value: "never generated"}, false},
+	} {
+		e := test.explanation
+		e.Finding, e.Why, e.Source = "example-invalid-value", "For a test.", []string{"this test"}
+		if report := compareExample(t, Explanations{&e}); (report.Explained > 0) != test.explains {
+			t.Errorf("%s: explained %d", name, report.Explained)
+		}
+	}
+}
+
 func TestReadExplanations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "explanations.yaml")
 	if all, err := ReadExplanations(file); err != nil || all != nil {
