@@ -44,7 +44,7 @@ type Explanations []*Explanation
 
 // ReadExplanations reads the explanations in a file; there are none if it does not exist.
 func ReadExplanations(file string) (Explanations, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // the file of a judge
+	raw, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

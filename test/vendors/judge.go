@@ -63,11 +63,11 @@ const batchTimeout = 2 * time.Minute
 
 // Start starts the program at a path. The context ends it.
 func Start(ctx context.Context, path string) (*Process, error) {
-	described, err := exec.CommandContext(ctx, path, "-describe").Output()
+	described, err := exec.CommandContext(ctx, path, "-describe").Output() //nolint:gosec // the program of the caller
 	if err != nil {
 		return nil, fmt.Errorf("run %s -describe: %w", path, err)
 	}
-	p := &Process{cmd: exec.CommandContext(ctx, path), stderr: &tail{}}
+	p := &Process{cmd: exec.CommandContext(ctx, path), stderr: &tail{}} //nolint:gosec // the program of the caller
 	if err := json.Unmarshal(described, &p.Description); err != nil {
 		return nil, fmt.Errorf("decode the output of %s -describe: %w", path, err)
 	}

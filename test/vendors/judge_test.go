@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	if len(os.Args) > 1 {
-		fmt.Println(`{"vendor":"example","version":"v1"}`)
+		fmt.Fprintln(os.Stdout, `{"vendor":"example","version":"v1"}`)
 		os.Exit(0)
 	}
 	in := bufio.NewScanner(os.Stdin)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "died of", svc.Name)
 			os.Exit(1)
 		}
-		fmt.Printf("{\"error\":%q}\n", svc.Name)
+		fmt.Fprintf(os.Stdout, "{\"error\":%q}\n", svc.Name)
 	}
 	os.Exit(0)
 }

@@ -24,7 +24,7 @@ func (m *maker) misspell(e *library.Entry, key, value string) {
 		wrong = m.fill(m.one(e.Also))
 	case m.chance(8) && hasDomain:
 		wrong = strings.ToUpper(domain[:1]) + domain[1:] + "/" + name
-	case m.chance(8) && hasDomain:
+	case hasDomain && m.chance(8):
 		wrong = m.typo(domain) + "/" + name
 	}
 	// The API server accepts no other keys.

@@ -44,7 +44,7 @@ func (m *maker) write(text *strings.Builder, e *syntax.Regexp) {
 }
 
 func bounds(e *syntax.Regexp) (low, high int) {
-	switch e.Op {
+	switch e.Op { //nolint:exhaustive // no other is repeated
 	case syntax.OpQuest:
 		return 0, 1
 	case syntax.OpStar:

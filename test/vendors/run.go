@@ -75,7 +75,8 @@ func Run(g *Generator, c *Comparison, judge Judge, cases int) (*Report, error) {
 			}
 		}
 	}
-	return r, r.shrink(c, judge)
+	err := r.shrink(c, judge)
+	return r, err
 }
 
 func (r *Report) count(o outcome) {

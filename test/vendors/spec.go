@@ -241,7 +241,7 @@ func stored(svc *corev1.Service) *corev1.Service {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 		if *spec.AllocateLoadBalancerNodePorts {
-			p.NodePort = 30000 + int32(i) //nolint:gosec // a Service has few ports
+			p.NodePort = 30000 + int32(i)
 		}
 	}
 	return s

