@@ -63,6 +63,12 @@ STEPS ?=
 FORMER ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 KINDS ?=
 
+# What make test-vendors compares: the name of a catalog, how many Services, and a folder with checkouts of those vendors'
+# repositories that are not published as modules.
+VENDOR ?=
+CASES ?= 100000
+SOURCES ?=
+
 # How make bench-admission measures; see test/bench/admission. With these, it takes 10 to 15 minutes. PROFILES is a folder
 # for CPU profiles, and BEFORE the program quaymaster of another build, which is then measured in the same rounds. benchstat
 # states no difference for less than four rounds, and no confidence interval for less than six.
@@ -280,6 +286,13 @@ test-versions: ## Run the integration tests and those of the chart on kube-apise
 		echo "kube-apiserver $$version: integration tests" && \
 		KUBEBUILDER_ASSETS='$(CURDIR)'/bin/versions/$$version $(GO_TEST) -count=1 -p 2 -timeout 20m $(VERSIONED) || exit 1; \
 	done
+
+.PHONY: test-vendors
+test-vendors: ## Compare the catalog VENDOR with the vendor's own code on CASES generated Services (SEED, SOURCES; see CONTRIBUTING.md).
+	@[ -d 'tools/vendors/$(VENDOR)' ] && [ -n '$(VENDOR)' ] || { echo "test-vendors: set VENDOR to one of:" $$(cd tools/vendors && ls */go.mod | sed 's|/go.mod||' | grep -v '^judge$$') >&2; exit 1; }
+	@tools/vendors/build.sh '$(VENDOR)' '$(SOURCES)'
+	@$(GO) run ./test/vendors/run -judge bin/vendors/$(VENDOR)/judge -folder tools/vendors/$(VENDOR) -cases $(CASES) -seed $(SEED) \
+		$(if $(filter 100000-1,$(CASES)-$(SEED)),-results docs/gen/vendors)
 
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration, and test everything that it prints and that guides show.

@@ -48,7 +48,6 @@ func write(folder string) error {
 func pages() (map[string]string, error) {
 	pages := map[string]string{
 		"findings.md": reference.FindingsPage(),
-		"catalogs.md": reference.CatalogsPage(library.BuiltIn().Names()),
 	}
 	for name, schema := range map[string]func() (string, error){"catalog": catalogSchema, "quayctl": settingsSchema} {
 		text, err := schema()
@@ -57,6 +56,11 @@ func pages() (map[string]string, error) {
 		}
 		pages[name+".schema.json"] = text
 	}
+	catalogs, err := catalogsPage()
+	if err != nil {
+		return nil, err
+	}
+	pages["catalogs.md"] = catalogs
 	packages, err := packagesPage(context.Background())
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ func Path(keyOrField string) string {
 func (v *View) finding(s *Setting, id string, outcome document.Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
 		ID: v.catalog.ID(id), Check: id, Catalog: v.catalog.Name, Severity: outcome.Severity(),
-		Type: field.ErrorTypeInvalid, Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
+		Outcome: string(outcome), Type: field.ErrorTypeInvalid, Field: Path(s.Key), Value: s.Raw, Message: message,
+		Remedy: remedy,
 	}
 }
 

@@ -236,7 +236,8 @@ func (v *View) breachesOf(c *document.Check, sc scope) []finding.Finding {
 	for _, p := range problems {
 		f := finding.Finding{
 			ID: v.catalog.ID(c.ID), Check: "check " + c.ID + ": " + reason(p.Must), Catalog: v.catalog.Name,
-			Severity: c.OnBreach.Severity(), Type: field.ErrorTypeInvalid, Message: "must " + p.Must, Remedy: c.Remedy,
+			Severity: c.OnBreach.Severity(), Outcome: string(c.OnBreach), Type: field.ErrorTypeInvalid,
+			Message: "must " + p.Must, Remedy: c.Remedy,
 		}
 		if c.Message != "" || c.Call == nil {
 			f.Message = c.Text()

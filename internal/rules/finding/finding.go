@@ -37,6 +37,9 @@ type Finding struct {
 	AlsoCatalogs []string
 	// Severity is that of the check; Ratchet lowers it for what an update did not introduce.
 	Severity Severity
+	// Outcome is what the controller of the catalog does: refused, misread or ignored; empty if the check is Quaymaster's
+	// own, such as that of unknown keys.
+	Outcome string
 	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for checks that only ever
 	// warn.
 	Type field.ErrorType

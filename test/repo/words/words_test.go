@@ -65,7 +65,11 @@ var phrases = []phrase{
 		instead: `"is reported", "is passed" or "receives"`,
 	},
 	{find: `\b(left to say|said then)\b`, instead: `"the remaining problems are reported next time"`},
-	{find: `\bjudg(e|es|ed|ing|ment|ments|ement|ements)\b`, instead: `"validate" or "check"`},
+	{
+		find:    `\bjudg(e|es|ed|ing|ment|ments|ement|ements)\b`,
+		except:  `judges?\b`, // the programs in tools/vendors
+		instead: `"validate" or "check"`,
+	},
 	{find: `\bha(s|ve|d) come of\b`, instead: `"result" or "state"`},
 
 	// Verbs.

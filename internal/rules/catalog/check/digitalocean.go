@@ -26,7 +26,7 @@ var digitalOceanFuncs = map[string]Func{
 		Check: disjoint,
 	},
 	"digitalocean-health-port": {
-		Help:  "If health checks are overridden, the number is that of a TCP port of the Service.",
+		Help:  "The number is that of a TCP port of the Service.",
 		Check: digitalOceanHealthPort,
 	},
 }
@@ -88,9 +88,6 @@ func disjoint(s Subject) string {
 }
 
 func digitalOceanHealthPort(s Subject) string {
-	if _, overridden := s.Other(digitalOcean + "override-health-check"); !overridden {
-		return ""
-	}
 	for i := range s.Service.Spec.Ports {
 		port := &s.Service.Spec.Ports[i]
 		if strconv.Itoa(int(port.Port)) == s.Value.Text && port.Protocol != corev1.ProtocolUDP {
