@@ -98,6 +98,7 @@ require (
 
 replace quaymaster.dev/tools/vendors/judge => ../judge
 
+// The versions of the product, so that everything that they share is compiled once.
 replace golang.org/x/net => golang.org/x/net v0.61.0
 
 replace golang.org/x/oauth2 => golang.org/x/oauth2 v0.36.0
