@@ -201,7 +201,7 @@ func (m *maker) fill(name string) string {
 	replacements := document.Bindings{
 		check.PlacePort: strconv.Itoa(int(port.Port)), check.PlacePortName: portName, check.PlacePortRef: m.portRef(),
 		check.PlaceProtocol: m.one([]string{"tcp", "udp", "TCP", "UDP"}), check.PlaceIndex: strconv.Itoa(m.r.IntN(3)),
-		check.PlaceAny: m.one([]string{"a", "web-1", "0"}),
+		check.PlaceAny: m.one([]string{"a", "web-1", "0", "TCP", "TLS", "UDP"}),
 	}
 	return replacements.Expand(name)
 }

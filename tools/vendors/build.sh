@@ -1,7 +1,8 @@
 #!/bin/sh
 # Usage: tools/vendors/build.sh NAME [SOURCES]. Builds the judge tools/vendors/NAME into bin/vendors/NAME/judge. If the
 # judge has a file source.txt, the vendor's code is taken from a checkout of that repository in the folder SOURCES;
-# otherwise from the module that go.mod pins. Nothing of the checkout is changed.
+# otherwise from the module that go.mod pins. Nothing of the checkout is changed. Further lines of source.txt are
+# repositories of modules that the vendor's module needs and no proxy has, at the version in its go.mod.
 set -eu
 name=$1 sources=${2:-}
 cd "$(dirname "$0")/$name"
@@ -13,13 +14,19 @@ modfile=$out/go.mod
 module='' checkout='' version='' date='' package=.
 
 if [ -f source.txt ]; then
-	repository=$(cat source.txt)
-	checkout=$sources/$(basename "$repository")
-	if [ -z "$sources" ] || [ ! -f "$checkout/go.mod" ]; then
-		echo "$name requires a checkout of $repository: clone it into a folder, and set SOURCES to that folder" >&2
-		exit 1
-	fi
-	checkout=$(cd "$checkout" && pwd)
+	for repository in $(cat source.txt); do
+		needed=$sources/$(basename "$repository")
+		if [ -z "$sources" ] || [ ! -f "$needed/go.mod" ]; then
+			echo "$name requires a checkout of $repository: clone it into a folder, and set SOURCES to that folder" >&2
+			exit 1
+		fi
+		needed=$(cd "$needed" && pwd)
+		if [ -z "$checkout" ]; then
+			checkout=$needed
+		else
+			go mod edit -replace "$(sed -n 's/^module //p' "$needed/go.mod")=$needed" "$modfile"
+		fi
+	done
 	module=$(sed -n 's/^module //p' "$checkout/go.mod")
 	version=$(git -C "$checkout" describe --tags --always --dirty 2>/dev/null || echo unknown)
 	date=$(git -C "$checkout" log -1 --format=%cs 2>/dev/null || true)

@@ -106,7 +106,7 @@ func (t *Type) Parse(raw string) (Value, error) { return t.ParseWith(raw, nil) }
 // for many values at once.
 func (t *Type) ParseWith(raw string, list []string) (Value, error) {
 	text := raw
-	if t.Trim {
+	if t.Trim && !t.Escape { // with escapes, only the entries are trimmed: white space is an entry without a key
 		text = strings.TrimSpace(text)
 	}
 	if text == "" {

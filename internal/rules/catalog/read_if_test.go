@@ -86,3 +86,37 @@ func TestReadIf(t *testing.T) {
 		})
 	}
 }
+
+func TestUnread(t *testing.T) {
+	set := setOf(document.Body{Annotations: []document.Annotation{
+		{Name: "sample/kind", Type: annotation.Type{Type: annotation.Enum, Values: []string{"big", "small"}}, OnInvalid: document.Refused},
+		{
+			Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: document.Refused,
+			Requires: []document.Requirement{{
+				Any:      []document.Condition{{Key: "sample/kind", Is: []string{"big"}}, {Field: "spec.loadBalancerIP", Set: new(true)}},
+				OnBreach: document.Ignored, Unread: true,
+			}},
+		},
+		{
+			Name: "sample/of-{port}", Type: annotation.Type{Type: annotation.Int}, OnInvalid: document.Refused,
+		},
+	}})
+	invalid, unread := map[string]finding.Severity{"sample-invalid-value": finding.Error}, map[string]finding.Severity{"sample-requirement": finding.Warning}
+	tests := map[string]struct {
+		annotations map[string]string
+		want        map[string]finding.Severity
+	}{
+		"read":                        {map[string]string{"sample/kind": "big", "sample/size": "x"}, invalid},
+		"not read":                    {map[string]string{"sample/kind": "small", "sample/size": "x"}, unread},
+		"not read, and good":          {map[string]string{"sample/kind": "small", "sample/size": "3"}, unread},
+		"of a port":                   {map[string]string{"sample/of-80": "x"}, invalid},
+		"of a port that is not there": {map[string]string{"sample/of-443": "x"}, map[string]finding.Severity{"sample-unknown-port": finding.Warning}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, brief(finding.Merge(set.Parse(balancer(test.annotations)).Validate()))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

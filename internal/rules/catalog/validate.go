@@ -54,6 +54,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		}
 		findings = append(findings, v.finding(s, library.IDUnknownPort, outcome,
 			"must be for a port of the Service, which has no port "+port, "correct or remove the key"))
+		if outcome == document.Ignored {
+			return findings
+		}
 	}
 	if f, deprecated := v.deprecated(s); deprecated {
 		findings = append(findings, f)
@@ -62,6 +65,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		conditions := []document.Condition{missing}
 		return append(findings, v.finding(s, library.IDRequirement, document.Ignored,
 			"has no effect: "+document.RequirementText(conditions, s.bindings), document.Requirement{Any: conditions}.RemedyFor(s.bindings)))
+	}
+	if unread := v.unread(s); len(unread) > 0 {
+		return append(findings, unread...)
 	}
 	switch {
 	case errors.Is(s.Err, errPlaceholder):
@@ -74,11 +80,31 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		return findings
 	}
 	findings = append(findings, v.withoutEffect(s)...)
-	for i := range s.Requirements {
-		findings = v.require(s, s.Requirements[i], findings)
+	for _, q := range s.Requirements {
+		if !q.Unread {
+			findings = v.require(s, q, findings)
+		}
 	}
 	for i := range s.Checks {
-		findings = v.call(s, i, findings)
+		if !s.Checks[i].Unread {
+			findings = v.call(s, i, findings)
+		}
+	}
+	return findings
+}
+
+// unread returns the findings that say why the controller does not read an annotation.
+func (v *View) unread(s *Setting) []finding.Finding {
+	var findings []finding.Finding
+	for _, q := range s.Requirements {
+		if q.Unread {
+			findings = v.require(s, q, findings)
+		}
+	}
+	for i := range s.Checks {
+		if s.Checks[i].Unread {
+			findings = v.call(s, i, findings)
+		}
 	}
 	return findings
 }

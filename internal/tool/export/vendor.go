@@ -216,6 +216,14 @@ func (v *vendor) annotation(a *document.Annotation) {
 	}
 }
 
+// ifValid limits the expression of a requirement to Services on which the key is read, unless that is what it decides.
+func (v *vendor) ifValid(a *document.Annotation, q document.Requirement, holds func(s scope) (string, error)) func(s scope) (string, error) {
+	if q.Unread {
+		return func(s scope) (string, error) { return v.entries.implies("true", q.If, q.Any, s) }
+	}
+	return v.ifRead(a, holds)
+}
+
 // ifRead limits an expression to Services on which a key is read.
 func (v *vendor) ifRead(a *document.Annotation, holds func(s scope) (string, error)) func(s scope) (string, error) {
 	return func(s scope) (string, error) {
@@ -231,6 +239,11 @@ func (v *vendor) ifRead(a *document.Annotation, holds func(s scope) (string, err
 	}
 }
 
+// judgesKey reports whether a function, which has no counterpart in CEL, decides whether the controller reads a key.
+func judgesKey(a *document.Annotation) bool {
+	return slices.ContainsFunc(a.Checks, func(c document.Call) bool { return c.Unread })
+}
+
 // reads returns an expression that is true unless the controller is known not to read a key on the Service.
 func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 	all := "true"
@@ -240,6 +253,16 @@ func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 			return "", err
 		}
 		all = and(all, "("+may+")")
+	}
+	for _, q := range a.Requires {
+		if !q.Unread {
+			continue
+		}
+		met, err := e.implies("true", q.If, q.Any, s)
+		if err != nil {
+			return "", err
+		}
+		all = and(all, "("+met+")")
 	}
 	return all, nil
 }
@@ -255,7 +278,12 @@ func belongs(a *document.Annotation, name string) string {
 
 // family validates the values of all keys of a family, or of the forms of a key for ports.
 func (v *vendor) family(a *document.Annotation, name string) {
-	for _, one := range kinds(a) {
+	read := kinds(a)
+	if judgesKey(a) {
+		v.omit("invalid-value", v.path(name), "whether the key is read is not implemented in CEL")
+		read = nil
+	}
+	for _, one := range read {
 		v.add(check{
 			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
 			message: "metadata.annotations[" + name + "]: " + one.message(a),
@@ -305,7 +333,7 @@ func (v *vendor) requirement(a *document.Annotation, name, unless string, q docu
 	v.add(check{
 		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), subject: aCombination, key: name, unless: unless,
 		field: field, message: message,
-		holds: v.ifRead(a, func(s scope) (string, error) {
+		holds: v.ifValid(a, q, func(s scope) (string, error) {
 			applies, err := typeExpression(&a.Type, s.at(name))
 			if err != nil {
 				return "", err

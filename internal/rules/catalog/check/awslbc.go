@@ -21,6 +21,10 @@ var awsLBCFuncs = map[string]Func{
 		Help:  "The key contains the effective protocol of the listener of its port.",
 		Check: awsListener,
 	},
+	"aws-lbc-tls": {
+		Help:  "Some port has a TLS listener.",
+		Check: awsTLS,
+	},
 	"aws-lbc-health-port": {
 		Help:  "The value is traffic-port, a number, or the name of a port; for pods, its target port is a number.",
 		Check: awsHealthPort,
@@ -88,9 +92,20 @@ func (s Subject) lists(suffix string, p corev1.ServicePort) bool {
 }
 
 func (s Subject) hasTLS(p corev1.ServicePort) bool {
-	_, certificate := s.Other(awsPrefix + "ssl-cert")
+	// The controller takes any text for an ARN.
+	raw, certificate := s.View.Written(awsPrefix + "ssl-cert")
+	certificate = certificate && strings.Trim(raw, ", ") != ""
 	ports, limited := s.Other(awsPrefix + "ssl-ports")
 	return certificate && (!limited || len(ports.List) == 0 || s.lists("ssl-ports", p))
+}
+
+func awsTLS(s Subject) string {
+	if slices.ContainsFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return spec.Protocol(p) != string(corev1.ProtocolUDP) && s.hasTLS(p)
+	}) {
+		return ""
+	}
+	return "be combined with a TLS listener: a port that is not UDP, and an ARN in ssl-cert"
 }
 
 func awsHealthPort(s Subject) string {

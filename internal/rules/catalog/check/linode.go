@@ -23,6 +23,11 @@ var linodeFuncs = map[string]Func{
 		Args:  []string{"of"},
 		Check: linodeDefault,
 	},
+	"linode-protocol": {
+		Help:  "The protocol of some port is one of any, which are separated by spaces.",
+		Args:  []string{"any"},
+		Check: linodeSomePort,
+	},
 	"linode-port": {
 		Help:  "The settings of a port are strings that are valid for its protocol.",
 		Check: linodePort,
@@ -92,6 +97,19 @@ func linodeProtocol(s Subject, port *corev1.ServicePort, settings linodeSettings
 		return p.Text
 	}
 	return strings.ToLower(spec.Protocol(*port))
+}
+
+// linodeSomePort asks for a port with one of the protocols: of other ports, the controller does not read the annotation.
+func linodeSomePort(s Subject) string {
+	protocols := strings.Fields(s.With["any"])
+	for i := range s.Service.Spec.Ports {
+		port := &s.Service.Spec.Ports[i]
+		settings, known := linodeRead(s.Service, port)
+		if !known || slices.Contains(protocols, linodeProtocol(s, port, settings)) {
+			return ""
+		}
+	}
+	return "be combined with a port whose protocol is " + strings.Join(protocols, " or ")
 }
 
 func linodeDefault(s Subject) string {

@@ -200,6 +200,9 @@ type Requirement struct {
 	Any []Condition `json:"any"`
 	// OnBreach is what the controller does otherwise.
 	OnBreach Outcome `json:"onBreach"`
+	// Unread is true if the controller does not even read the annotation otherwise, so that its value is not validated.
+	// ReadIf says the same with conditions that must all hold.
+	Unread bool `json:"unread,omitempty"`
 	// Message completes "must …"; generated from Any if it is empty.
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
@@ -267,6 +270,9 @@ type Call struct {
 	ID string `json:"id,omitempty"`
 	// OnBreach is what the controller does if the function reports a problem; the default is OnInvalid.
 	OnBreach Outcome `json:"onBreach,omitempty"`
+	// Unread is true if the function judges the key, and the controller does not read the annotation if it reports a
+	// problem, so that the value is not validated.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // Left is a fact about the controller that the catalog leaves out, with the reason.

@@ -151,6 +151,9 @@ func (p *problems) annotation(d Document, a *Annotation) {
 		if len(q.Any) == 0 || q.OnBreach == "" {
 			p.add("%s has a requirement without any or onBreach", a.Name)
 		}
+		if q.Unread && (q.OnBreach != Ignored || len(q.Values) > 0 || q.SomePort) {
+			p.add("%s has a requirement that is unread but not ignored for every value and port", a.Name)
+		}
 	}
 	for i := range a.Checks {
 		p.call(a.Name, &a.Checks[i])
