@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -107,9 +108,13 @@ func (m *Manager) lead(
 	if !settings.LeaderElect {
 		return run(ctx)
 	}
-	process, err := leadership.Process()
-	if err != nil {
-		return fmt.Errorf("identify this process in the lease: %w", err)
+	process := m.Pod
+	if process == "" {
+		hostname, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("identify this process in the lease: %w", err)
+		}
+		process = hostname
 	}
 	lease, err := resourcelock.NewFromKubeconfig(settings.ResourceLock, settings.ResourceNamespace, settings.ResourceName,
 		// Two processes on the same machine must differ.

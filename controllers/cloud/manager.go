@@ -62,6 +62,8 @@ type Assembly struct {
 type Manager struct {
 	// Options hold the values of the flags.
 	Options *ccmoptions.CloudControllerManagerOptions
+	// Pod names the process in the lease; without it, the machine does.
+	Pod string
 
 	own []string
 

@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // ClaimedBy names this process in a record. agent is the program with its version.
 func ClaimedBy(agent string) string {
-	process, _ := leadership.Process() // empty with an error
-	return cmp.Or(process, "unknown machine") + " (" + agent + ")"
+	machine, _ := os.Hostname() // empty with an error
+	return cmp.Or(machine, "unknown machine") + " (" + agent + ")"
 }
 
 // Holds reports whether the record, which may be nil, already says what a claim would write.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
+// podVariable has the name of the pod, which the chart sets.
+const podVariable = "POD_NAME"
+
 // controllersUserAgent identifies the role in the logs of the API server and of the cloud.
 const controllersUserAgent = "quaymaster-controllers"
 
@@ -67,6 +71,7 @@ func NewCommand() *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
 	}
+	manager.Pod = os.Getenv(podVariable)
 	r := &controllers{manager: manager, given: cmd.Flags().Changed, drift: drift{dlb.DriftRepair}}
 	sections := manager.Flags(cmd.Name())
 	r.addFlags(sections.FlagSet("without cloud"))

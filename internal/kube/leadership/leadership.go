@@ -5,7 +5,6 @@ package leadership
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -22,17 +21,6 @@ const (
 	CloudLease  = "cloud-controller-manager"
 	PolicyLease = "quaymaster-policy-controller"
 )
-
-// podVariable has the name of the pod, which the chart sets.
-const podVariable = "POD_NAME"
-
-// Process names this process for people: by its pod, or outside a pod by the machine.
-func Process() (string, error) {
-	if pod := os.Getenv(podVariable); pod != "" {
-		return pod, nil
-	}
-	return os.Hostname()
-}
 
 // State is the state of a lease.
 type State struct {

@@ -50,15 +50,3 @@ func TestOf(t *testing.T) {
 		})
 	}
 }
-
-func TestProcess(t *testing.T) {
-	t.Setenv("POD_NAME", "")
-	machine, err := leadership.Process()
-	if err != nil || machine == "" {
-		t.Errorf("outside a pod: %q, %v", machine, err)
-	}
-	t.Setenv("POD_NAME", "controllers-1")
-	if pod, err := leadership.Process(); err != nil || pod != "controllers-1" {
-		t.Errorf("in a pod: %q, %v", pod, err)
-	}
-}
