@@ -106,6 +106,8 @@ func (p *Process) Judge(services []*corev1.Service) ([]Verdict, error) {
 	for i := range verdicts {
 		line, err := p.out.ReadBytes('\n')
 		if err != nil {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait() // then its messages are complete
 			return nil, fmt.Errorf("read verdict %d of %d: %w; the judge's last messages: %s", i+1, len(services), err, p.stderr)
 		}
 		if err := json.Unmarshal(line, &verdicts[i]); err != nil {
