@@ -61,8 +61,16 @@ func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Insta
 	c := open(t, jobDuration, instances...)
 	front := httptest.NewServer(c)
 	t.Cleanup(front.Close)
-	c.reset = front.CloseClientConnections
-	c.connect(t, front.URL, nil)
+	var own http.RoundTripper
+	c.connect(t, front.URL, func(transport http.RoundTripper) http.RoundTripper {
+		own = transport
+		return transport
+	})
+	c.reset = func() {
+		front.CloseClientConnections()
+		// The client may not have noticed yet, and would send the next request on a closed connection.
+		(&http.Client{Transport: own}).CloseIdleConnections()
+	}
 	return c
 }
 
@@ -71,7 +79,7 @@ func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Insta
 func StartDirect(t *testing.T) *Cloud {
 	t.Helper()
 	c := open(t, 0)
-	c.connect(t, "http://127.0.0.1:8090", direct{c})
+	c.connect(t, "http://127.0.0.1:8090", func(http.RoundTripper) http.RoundTripper { return direct{c} })
 	return c
 }
 
@@ -154,18 +162,11 @@ func (c *Cloud) restart(t *testing.T, meanwhile func() error) {
 	c.reset()
 }
 
-func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripper) {
+func (c *Cloud) connect(t *testing.T, endpoint string, wrap func(http.RoundTripper) http.RoundTripper) {
 	t.Helper()
 	c.Endpoint = endpoint
 	var err error
-	c.Client, err = cloudapi.New(cloudapi.Options{
-		Endpoint: endpoint, Token: cloudapi.StaticToken(Token), Wrap: func(own http.RoundTripper) http.RoundTripper {
-			if transport != nil {
-				return transport
-			}
-			return own
-		},
-	})
+	c.Client, err = cloudapi.New(cloudapi.Options{Endpoint: endpoint, Token: cloudapi.StaticToken(Token), Wrap: wrap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,11 @@ func (r *Record) Note(event *auditv1.Event) {
 		use.Verb = "create"
 		r.Used.Insert(use)
 	}
+	// Nor for the permission that the chart's policy for published addresses asks for.
+	if use.Verb == "patch" && use.Resource == "services/status" {
+		use.Verb = "publish"
+		r.Used.Insert(use)
+	}
 }
 
 func reason(event *auditv1.Event) string {

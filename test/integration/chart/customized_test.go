@@ -35,7 +35,7 @@ func TestCustomized(t *testing.T) {
 			if got := template.Spec.TopologySpreadConstraints; len(got) != 1 || got[0].LabelSelector.MatchLabels["role"] != value {
 				t.Errorf("%s: the %s are spread by %+v", name, role, got)
 			}
-			if name == "customized" && (len(container.Env) != 3 || container.Env[2].Name != "HTTPS_PROXY") {
+			if got := variables(container); name == "customized" && (len(got) != 3 || got[2].Name != "HTTPS_PROXY") {
 				t.Errorf("%s: environment of the %s is %+v", name, role, container.Env)
 			}
 		}

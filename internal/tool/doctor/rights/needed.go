@@ -153,7 +153,7 @@ func controllersRights(role *release.Role) []Grant {
 		Grant{Resources: []string{"persistentvolumes"}, Verbs: []string{"list", "watch", "patch"}})
 	if !separate(role) {
 		grants = append(grants,
-			Grant{Resources: []string{"services/status"}, Verbs: []string{"patch"}},
+			Grant{Resources: []string{"services/status"}, Verbs: []string{"patch", "publish"}},
 			Grant{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}},
 			Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
 	}
@@ -212,7 +212,7 @@ func (c Checks) separateRights() []Grant {
 		"node-controller": {
 			{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}}, nodeStatus, events,
 		},
-		"service-controller": {{Resources: []string{"services/status"}, Verbs: []string{"patch"}}, events},
+		"service-controller": {{Resources: []string{"services/status"}, Verbs: []string{"patch", "publish"}}, events},
 	}
 	if c.Controllers.ArgumentOr("--configure-cloud-routes", "true") == "true" {
 		accounts["route-controller"] = []Grant{nodeStatus, events}
