@@ -5,6 +5,7 @@ package health
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,8 +40,14 @@ func NewHandler(probe string, logger logr.Logger, checks ...Check) *Handler {
 	return &Handler{probe: probe, logger: logger, checks: checks, failing: map[string]string{}}
 }
 
-// ServeHTTP runs the checks.
+// ServeHTTP runs the checks, or the one that the path names after the probe, whose cause is then the whole answer.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if name, one := strings.CutPrefix(r.URL.Path, "/"+h.probe+"/"); one {
+		h.serveOne(w, r, name)
+		return
+	}
 	var answer strings.Builder
 	code := http.StatusOK
 	for _, check := range h.checks {
@@ -57,10 +64,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer.Reset()
 		answer.WriteString("ok")
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_, _ = w.Write([]byte(answer.String())) // a prober that is gone needs no answer
+}
+
+func (h *Handler) serveOne(w http.ResponseWriter, r *http.Request, name string) {
+	at := slices.IndexFunc(h.checks, func(c Check) bool { return c.Name == name })
+	if at < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	if err := h.checks[at].Check(r); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write([]byte("ok")) // a prober that is gone needs no answer
 }
 
 // note logs the result of a check if it differs from the last one.

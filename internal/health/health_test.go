@@ -49,3 +49,23 @@ func TestHandler(t *testing.T) {
 		}
 	}
 }
+
+// One check can be asked for by its name, whatever the others say.
+func TestOneCheck(t *testing.T) {
+	handler := health.NewHandler("readyz", funcr.New(func(_, line string) { t.Error(line) }, funcr.Options{}), health.Ping(),
+		health.Check{Name: "certificate", Check: func(*http.Request) error { return errors.New("no Secret") }})
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/readyz/ping":        {http.StatusOK, "ok"},
+		"/readyz/certificate": {http.StatusInternalServerError, "no Secret\n"},
+		"/readyz/other":       {http.StatusNotFound, "404 page not found\n"},
+	} {
+		rec := httptest.NewRecorder()
+		handler.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if rec.Code != want.code || rec.Body.String() != want.body {
+			t.Errorf("%s: %d %q, want %d %q", path, rec.Code, rec.Body, want.code, want.body)
+		}
+	}
+}

@@ -151,7 +151,7 @@ func (o *webhookOptions) manager(
 		mgr.Add(prompt{trust}),
 		mgr.Add(prompt{manager.RunnableFunc(known.run)}),
 		mgr.Add(prompt{manager.RunnableFunc(services.run)}),
-		o.addHealth(ctx, mgr, listeners.health, []health.Check{
+		o.addHealth(ctx, mgr, listeners.health, known.policies.InUse, []health.Check{
 			{Name: "ending", Check: draining.check},
 			{Name: "webhooks", Check: func(*http.Request) error {
 				_, err := source.GetCertificate(nil)
@@ -165,7 +165,10 @@ func (o *webhookOptions) manager(
 }
 
 // addHealth serves the probes. The manager's own endpoint would neither log nor respond which check failed and why.
-func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, l net.Listener, ready []health.Check) error {
+// Policies that are not in use do not make a pod unready, so that they have a path of their own.
+func (o *webhookOptions) addHealth(
+	ctx context.Context, mgr ctrl.Manager, l net.Listener, policies func() error, ready []health.Check,
+) error {
 	if l == nil {
 		return nil
 	}
@@ -173,7 +176,12 @@ func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, l net.
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", health.NewHandler("healthz", logger, health.Ping()))
 	mux.Handle("/livez", health.NewHandler("livez", logger, health.Ping()))
-	mux.Handle("/readyz", health.NewHandler("readyz", logger, ready...))
+	readiness := health.NewHandler("readyz", logger, ready...)
+	mux.Handle("/readyz", readiness)
+	mux.Handle("/readyz/", readiness)
+	mux.Handle("/policies/", health.NewHandler("policies", logger, health.Check{
+		Name: "use", Check: func(*http.Request) error { return policies() },
+	}))
 	return mgr.Add(serving.Plain(ctx, "health probe", l, mux, nil))
 }
 

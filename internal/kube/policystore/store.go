@@ -3,8 +3,10 @@ package policystore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,6 +112,19 @@ func (s *Store) setRead(logger klog.Logger, kind string, served bool) {
 	case before > 0 && now == 0:
 		logger.Info("Policy CRDs are installed; serving with policies")
 	}
+}
+
+// InUse returns why policies do not apply: that they have not been read yet, or that the API server does not serve them.
+func (s *Store) InUse() error {
+	if !s.HasSynced() {
+		return errNotSynced
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.absent.Len() > 0 {
+		return fmt.Errorf("the API server does not serve %s", strings.Join(sets.List(s.absent), " and "))
+	}
+	return nil
 }
 
 // Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults, with their

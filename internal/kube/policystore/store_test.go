@@ -3,6 +3,7 @@ package policystore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -299,6 +300,9 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if !f.HasSynced() || len(f.applicable(t, "shop")) != 0 {
 			t.Error("a cluster without CRDs must be synced and have no policies")
 		}
+		if got, want := fmt.Sprint(f.InUse()), "the API server does not serve ClusterLoadBalancerPolicy and LoadBalancerPolicy"; got != want {
+			t.Errorf("in use: %s, want %s", got, want)
+		}
 		if got := f.countLogs("Policy CRDs are not installed"); got != 1 {
 			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
@@ -311,6 +315,9 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
+		}
+		if err := f.InUse(); err != nil {
+			t.Errorf("installed: %v", err)
 		}
 		lists := a.lists.Load()
 		time.Sleep(time.Hour)

@@ -186,6 +186,42 @@ func TestConnectionAfterRefusal(t *testing.T) {
 	}
 }
 
+// TestHeldResponses: a caller that lets the server hold very many responses is refused more of them, and other callers are not.
+func TestHeldResponses(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	since := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	greedy := c.issue("greedy", cloudv1.TokenFields{Role: "read"}).Secret
+	statuses := make(chan int)
+	get := func(secret string) {
+		status := 0
+		defer func() { statuses <- status }()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/v1/changes?wait=60&since="+since, http.NoBody)
+		if err != nil {
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+secret)
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			status = resp.StatusCode
+			_ = resp.Body.Close()
+		}
+	}
+	const most, beyond = 500, 20
+	for range most + beyond {
+		go get(greedy)
+	}
+	for range beyond {
+		diff(t, "status of a response beyond the limit", http.StatusTooManyRequests, <-statuses)
+	}
+	go get(token)
+	must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "news"}, cloudapi.WriteOptions{}))
+	for range most + 1 {
+		diff(t, "status of a held response", http.StatusOK, <-statuses)
+	}
+	go get(greedy)
+	diff(t, "status after they have ended", http.StatusOK, <-statuses)
+}
+
 // slowly sends a POST whose body arrives in two parts, with between in the middle, and returns the status.
 func (c *cloud) slowly(path, secret, first, last string, between func()) int {
 	c.t.Helper()

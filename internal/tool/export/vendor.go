@@ -239,13 +239,11 @@ func (v *vendor) ifRead(a *document.Annotation, holds func(s scope) (string, err
 	}
 }
 
-// judgesKey reports whether a function, which has no counterpart in CEL, decides whether the controller reads a key.
-func judgesKey(a *document.Annotation) bool {
-	return slices.ContainsFunc(a.Checks, func(c document.Call) bool { return c.Unread })
-}
-
 // reads returns an expression that is true unless the controller is known not to read a key on the Service.
 func (e entries) reads(a *document.Annotation, s scope) (string, error) {
+	if slices.ContainsFunc(a.Checks, func(c document.Call) bool { return c.Unread }) {
+		return "", unsupported("a function decides whether the key is read")
+	}
 	all := "true"
 	for _, c := range a.ReadIf {
 		may, err := e.mayHold([]document.Condition{c}, s)
@@ -278,12 +276,7 @@ func belongs(a *document.Annotation, name string) string {
 
 // family validates the values of all keys of a family, or of the forms of a key for ports.
 func (v *vendor) family(a *document.Annotation, name string) {
-	read := kinds(a)
-	if judgesKey(a) {
-		v.omit("invalid-value", v.path(name), "whether the key is read is not implemented in CEL")
-		read = nil
-	}
-	for _, one := range read {
+	for _, one := range kinds(a) {
 		v.add(check{
 			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
 			message: "metadata.annotations[" + name + "]: " + one.message(a),

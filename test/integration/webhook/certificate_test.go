@@ -324,6 +324,9 @@ func TestNotReadyUntilTrusted(t *testing.T) {
 		`the caBundle of webhook "mutate.service.quaymaster.dev" does not verify the serving certificate: x509: certificate signed by unknown authority`)
 	webhook.eventually(t, "[+]webhooks ok")
 	webhook.eventually(t, "[-]certificate failed")
+	one := &replica{webhook.Process, webhook.health + "/certificate"}
+	one.eventually(t, `the caBundle of webhook "mutate.service.quaymaster.dev" does not verify`)
+	(&replica{webhook.Process, webhook.health + "/policies"}).eventually(t, "ok")
 
 	bundle["caBundle"] = trusted
 	apply(t, name, port, map[string]any{"mode": "files"}, bundle)

@@ -36,13 +36,21 @@ func TestUncertified(t *testing.T) {
 		want   string
 	}{
 		"not ready": {
-			podAnswer{"internal server error: no Secret", apierrors.NewInternalError(errors.New("no Secret"))},
+			podAnswer{"no Secret\n", apierrors.NewInternalError(errors.New("no Secret"))},
 			"; pod quay-webhook reports: no Secret",
 		},
 		"forbidden": {
 			podAnswer{`{"kind":"Status","message":"pods \"quay-webhook\" is forbidden"}`,
 				apierrors.NewForbidden(corev1.Resource("pods"), "quay-webhook", errors.New("no right"))},
 			"",
+		},
+		"not reached": {
+			podAnswer{`{"kind":"Status","message":"error trying to reach service: timeout"}`,
+				apierrors.NewInternalError(errors.New("error trying to reach service: timeout"))},
+			"",
+		},
+		"former version": {
+			podAnswer{"404 page not found\n", apierrors.NewNotFound(corev1.Resource("pods"), "quay-webhook")}, "",
 		},
 		"ready": {podAnswer{"ok", nil}, ""},
 	} {

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,8 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/tool/doctor"
+	"quaymaster.dev/internal/tool/doctor/pods"
+	"quaymaster.dev/internal/tool/doctor/release"
 )
 
 // policies is the resource of the policies of a namespace.
@@ -87,7 +90,7 @@ func (d definition) problem(version string) string {
 	return "not served as " + version
 }
 
-// Policies checks that all policies are accepted.
+// Policies checks that all policies are accepted, and that the webhooks use them.
 func (c Checks) Policies(ctx context.Context) doctor.Result {
 	count := 0
 	var problems []string
@@ -116,10 +119,19 @@ func (c Checks) Policies(ctx context.Context) doctor.Result {
 			"%d of %d policies are not accepted, so that parts of them do not apply", len(problems), count).
 			With(problems)
 	}
+	asked, unused := pods.Checks{Release: c.Release}.Policies(ctx)
+	if len(unused) > 0 {
+		return doctor.Warned("wait 10 s for the pods to notice changes of the CRDs; if they still do not, see "+
+			c.LogCommand(release.WebhookComponent), "%d of %d webhook pods apply no policies", len(unused), asked).With(unused)
+	}
+	use := ""
+	if asked > 0 {
+		use = fmt.Sprintf("; %d of %d webhook pods use them", asked, asked)
+	}
 	if count == 0 {
 		return doctor.Passed("there are no policies")
 	}
-	return doctor.Passed("%s accepted", doctor.All(count, "policy", "policies"))
+	return doctor.Passed("%s accepted%s", doctor.All(count, "policy", "policies"), use)
 }
 
 // notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is

@@ -50,15 +50,16 @@ func FeedOf[T any](v read.View[T]) Feed {
 // RegisterChanges adds the feed of changes. It reports the kinds that have a feed.
 func RegisterChanges(r *read.Reader, feeds map[string]Feed) {
 	o := operation.New("list-changes", "changes", "What happened to objects after a revision")
+	held := newHolds(r.Store)
 	operation.Read(r.API, o, "/v1/changes",
 		func(ctx context.Context, p *changesParams) (*operation.Plain[cloudv1.Changes], error) {
-			return waitForChanges(ctx, r.Store, feeds, p)
+			return waitForChanges(ctx, held, feeds, p)
 		}, describe.Expires, describe.Means("With wait, the response is held until there is a change or the time is over."))
 }
 
 // waitForChanges responds when there is a change or the client's wait is over.
 func waitForChanges(
-	ctx context.Context, s store.Store, feeds map[string]Feed, p *changesParams,
+	ctx context.Context, held *holds, feeds map[string]Feed, p *changesParams,
 ) (*operation.Plain[cloudv1.Changes], error) {
 	has, err := read.TagFilter(p.Tag)
 	if err != nil {
@@ -66,8 +67,8 @@ func waitForChanges(
 	}
 	since := p.Since
 	var found cloudv1.Changes
-	err = hold(ctx, s, p.Wait, func() (bool, error) {
-		err := s.View(func(tx *store.Tx) error {
+	err = held.until(ctx, p.Wait, func() (bool, error) {
+		err := held.store.View(func(tx *store.Tx) error {
 			r := &changesReader{tx: tx, since: since, feeds: feedsOf(p.Kinds, feeds), has: has, limit: p.Limit}
 			err := r.read()
 			found = r.found

@@ -23,9 +23,10 @@ type getJobParams struct {
 // RegisterJobs adds the operations of jobs.
 func RegisterJobs(r *read.Reader, jobs read.View[cloudv1.Job]) {
 	read.RegisterList(r, operation.New("list-jobs", "jobs", "Jobs"), "/v1/jobs", jobs)
+	held := newHolds(r.Store)
 	operation.Read(r.API, operation.New("get-job", "jobs", "A job"), "/v1/jobs/{id}",
 		func(ctx context.Context, p *getJobParams) (*operation.Found[cloudv1.Job], error) {
-			return waitForJob(ctx, r, jobs, p)
+			return waitForJob(ctx, r, held, jobs, p)
 		}, describe.Conditional)
 }
 
@@ -40,10 +41,10 @@ func Jobs(duration time.Duration) read.View[cloudv1.Job] {
 
 // waitForJob reads a job when it has ended or the client's wait is over.
 func waitForJob(
-	ctx context.Context, r *read.Reader, jobs read.View[cloudv1.Job], p *getJobParams,
+	ctx context.Context, r *read.Reader, held *holds, jobs read.View[cloudv1.Job], p *getJobParams,
 ) (*operation.Found[cloudv1.Job], error) {
 	var j *operation.Found[cloudv1.Job]
-	err := hold(ctx, r.Store, p.Wait, func() (done bool, err error) {
+	err := held.until(ctx, p.Wait, func() (done bool, err error) {
 		if j, err = read.Object(r, jobs, read.GetParams{ID: p.ID}); err != nil {
 			return false, err
 		}
