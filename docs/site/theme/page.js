@@ -33,6 +33,6 @@
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = "Copy"; }, 1500);
     });
-    pre.append(button);
+    pre.prepend(button); // the text flows around it
   }
 })();
