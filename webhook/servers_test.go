@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,6 +24,7 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 	engine "quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
+	templates "quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/webhook"
@@ -30,6 +32,7 @@ import (
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 	"quaymaster.dev/webhook/policy"
 	"quaymaster.dev/webhook/service"
+	"quaymaster.dev/webhook/template"
 )
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
@@ -103,11 +106,21 @@ func newServers(t testing.TB) []*server {
 			},
 			policy.NewClusterValidator(policy.Options{Policies: known}),
 		},
+		{
+			// It decides on objects of any kind, and the fuzzer sends it one of them.
+			server{
+				name: "validate-template", kind: gateways.GroupVersion().WithKind("Gateway"), resource: metav1.GroupVersionResource(gateways),
+				object: func() runtime.Object { return &unstructured.Unstructured{} },
+			},
+			template.NewValidator(template.Options{Reviewer: reviewer, Policies: known, Templates: templates.BuiltIn()}),
+		},
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
 			Name: s.name, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 		})
-		s.resource = metav1.GroupVersionResource(s.admitter.Resource)
+		if s.resource.Resource == "" {
+			s.resource = metav1.GroupVersionResource(s.admitter.Resource)
+		}
 		servers = append(servers, &s.server)
 	}
 	return servers
@@ -137,6 +150,8 @@ func reviews(t testing.TB) [][]byte {
 		{"persistentvolumeclaims", claim("10Gi"), claim("2Ti")},
 		{"loadbalancerpolicies", nil, namespacePolicy()},
 		{"clusterloadbalancerpolicies", clusterPolicy("1000"), clusterPolicy("9000")},
+		{gateways.Resource, nil, gateway("dlb-listener-maxqps", "5000")},
+		{gateways.Resource, gateway("dlb-scheduler", "wrr"), gateway("dlb-sheduler", "wrr")},
 	} {
 		gv := seed.object.GetObjectKind().GroupVersionKind().GroupVersion()
 		req := &admissionv1.AdmissionRequest{
@@ -149,6 +164,16 @@ func reviews(t testing.TB) [][]byte {
 		all = append(all, encode(t, req))
 	}
 	return all
+}
+
+var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+
+// gateway returns a Gateway whose Service has an annotation.
+func gateway(key, value string) runtime.Object {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": gateways.GroupVersion().String(), "kind": "Gateway", "metadata": map[string]any{"namespace": "shop", "name": "web"},
+		"spec": map[string]any{"infrastructure": map[string]any{"annotations": map[string]any{"service.beta.kubernetes.io/" + key: value}}},
+	}}
 }
 
 // affine returns a PersistentVolume whose node affinity has two terms, one of them without expressions.
