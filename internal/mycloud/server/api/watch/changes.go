@@ -54,7 +54,8 @@ func RegisterChanges(r *read.Reader, feeds map[string]Feed) {
 	operation.Read(r.API, o, "/v1/changes",
 		func(ctx context.Context, p *changesParams) (*operation.Plain[cloudv1.Changes], error) {
 			return waitForChanges(ctx, held, feeds, p)
-		}, describe.Expires, describe.Means("With wait, the response is held until there is a change or the time is over."))
+		}, describe.Expires, describe.Means(fmt.Sprintf("With wait, the response is held until there is a change or the time is over. "+
+			"At most %d responses are held for one token or certificate; a request for another one gets 429.", maxHeld)))
 }
 
 // waitForChanges responds when there is a change or the client's wait is over.
