@@ -327,7 +327,7 @@ test-skew: ## Check a server of FORMER (a tag or commit, by default the last tag
 	@$(MAKE) build
 	@rm -rf bin/former && git worktree prune && git worktree add --force --detach bin/former/tree '$(FORMER)'
 	@cd bin/former/tree && $(GO) build -o ../mycloud ./cmd/mycloud; built=$$?; git worktree remove --force '$(CURDIR)/bin/former/tree'; exit $$built
-	@$(GO_TEST) -count=1 -timeout 30m -v -run '^(TestLinearizable|TestEdgeOfAnyServer)$$' ./test/integration/replicas -former '$(CURDIR)/bin/former/mycloud' -runs 10 -seed $(SEED)
+	@$(GO_TEST) -count=1 -timeout 30m -v -run '^(TestLinearizable|TestEdgeOfAnyServer|TestBackToFormer)$$' ./test/integration/replicas -former '$(CURDIR)/bin/former/mycloud' -runs 10 -seed $(SEED)
 
 .PHONY: soak-edge
 soak-edge: ## Play random sequences of load balancers, faults and crashes on two edges for SOAK (10m), from SEED (1), and count them.

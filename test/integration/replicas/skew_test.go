@@ -2,8 +2,13 @@ package replicas_test
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
@@ -97,4 +102,85 @@ func TestEdgeOfAnyServer(t *testing.T) {
 		settle("after "+r.spec.Name+" has started again", cloudv1.OperatingOnline)
 		settle("after "+r.spec.Name+" has started again", cloudv1.OperatingOffline)
 	}
+}
+
+// TestBackToFormer: a former version goes on with the state that this one has written, in a file and in etcd, and this one goes
+// on after it.
+func TestBackToFormer(t *testing.T) {
+	if *former == "" {
+		t.Skip("requires -former")
+	}
+	s := newSite(t)
+	for _, r := range s.replicas {
+		r.Kill()
+	}
+	for _, name := range []string{"etcd", "file"} {
+		t.Run(name, func(t *testing.T) {
+			now, then := *s.replicas[0], *s.replicas[1]
+			if folder := t.TempDir(); name == "file" {
+				for _, r := range []*replica{&now, &then} {
+					r.spec.Args = slices.DeleteFunc(slices.Clone(r.spec.Args), func(arg string) bool { return strings.HasPrefix(arg, "--store=") })
+					r.spec.Args = append(r.spec.Args, "--data-dir="+folder)
+				}
+			}
+			alone := &site{t: t, http: s.http}
+			// turn starts a server alone, writes, and returns what it reads.
+			turn := func(r *replica, group string) map[string][]string {
+				alone.start(r)
+				defer r.Kill()
+				alone.replicas = []*replica{r}
+				alone.awaitReady()
+				c := alone.client(token, r)
+				if _, err := c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: group}, cloudapi.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				return alone.names(r)
+			}
+			alone.start(&now)
+			alone.replicas = []*replica{&now}
+			alone.awaitReady()
+			c := alone.client(token, &now)
+			if _, err := alone.client(edgeToken, &now).RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-1", Token: ownToken}, cloudapi.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := c.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{Name: "web", LoadBalancerFields: cloudv1.LoadBalancerFields{
+				Scheme: cloudv1.SchemePublic, VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: cloudv1.VIPModeVIP}},
+				Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolTCP, Port: 80, PoolKey: "tcp/80"}},
+				Pools:     []cloudv1.Pool{{Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: cloudv1.AlgorithmRoundRobin, TargetPort: 80}},
+			}}, cloudapi.WriteOptions{IdempotencyKey: "web"}); err != nil {
+				t.Fatal(err)
+			}
+			alone.issue(&now, "ci", "read")
+			want := alone.names(&now)
+			now.Kill()
+			for i, r := range []*replica{&then, &now, &then, &now} {
+				group := fmt.Sprintf("group-%d", i)
+				want["node-groups"] = append(want["node-groups"], group)
+				if diff := cmp.Diff(want, turn(r, group)); diff != "" {
+					t.Errorf("turn %d, %s (-want +got):\n%s", i, r.spec.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+// names returns the names, or else the ids, of all objects by kind, as a server reads them.
+func (s *site) names(r *replica) map[string][]string {
+	s.t.Helper()
+	found := map[string][]string{}
+	for _, kind := range []string{"load-balancers", "node-groups", "edges", "tokens", "jobs"} {
+		status, raw, err := s.send(r, http.MethodGet, "/v1/"+kind, nil)
+		if err != nil || status != http.StatusOK {
+			s.t.Fatalf("%s of %s: %d, %v: %s", kind, r.spec.Name, status, err, raw)
+		}
+		for _, item := range decode[cloudv1.List[map[string]any]](s.t, raw).Items {
+			name := item["name"]
+			if name == nil {
+				name = item["id"]
+			}
+			found[kind] = append(found[kind], fmt.Sprint(name))
+		}
+		slices.Sort(found[kind])
+	}
+	return found
 }
