@@ -279,3 +279,29 @@ func (w *world) touch(name string) {
 		return err
 	}))
 }
+
+// TestAbandonedGroups: groups that the Services of one namespace have left take one turn against the others, as those in use
+// do.
+func TestAbandonedGroups(t *testing.T) {
+	measure := func(groups int) (longest map[string]time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newCrowdedWorld(t)
+			s := w.observeRequests()
+			w.crowd(groups, []string{"in many ingress groups"})
+			w.settle(0)
+			for i := range groups {
+				w.must(w.api.CoreV1().Services(crowded).Delete(t.Context(), fmt.Sprintf("c%d", i), metav1.DeleteOptions{}))
+			}
+			w.settle(0)
+			longest = w.series(s, func() {}, slices.Repeat([]time.Duration{11 * time.Minute}, 2)...)
+			w.stop()
+		})
+		return longest
+	}
+	calm, busy := measure(0), measure(config.DefaultMaxGroups-1)
+	for what, d := range busy {
+		if t.Logf("%s after %s (%s)", what, d, calm[what]); d > 2*calm[what] {
+			t.Errorf("%s after %s, want at most twice %s", what, d, calm[what])
+		}
+	}
+}
