@@ -1,8 +1,10 @@
 package safety
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -19,12 +21,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")
@@ -33,6 +37,9 @@ var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in 
 
 // crowded is the namespace whose Services are trouble.
 const crowded = "crowd"
+
+// poison makes the cloud fail to process a request.
+const poison = "poison"
 
 // limited are the limits of the cloud, of which the controllers use half.
 var limited = handler.RateLimits{Read: 600, Write: 240}
@@ -58,6 +65,12 @@ func troubles() map[string]trouble {
 		},
 		"that adopt nothing": func(_ *world, i int, svc *corev1.Service) {
 			svc.Annotations[annotation+"load-balancer-id"] = fmt.Sprintf("lb-%d", i)
+		},
+		"that the cloud fails to process": func(_ *world, _ int, svc *corev1.Service) {
+			svc.Annotations[annotation+"zones"] = poison
+		},
+		"with a forged record that the cloud fails to read": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[service.AnnotationRecord] = fmt.Sprintf(`{"id":"lb-%s-%d"}`, poison, i)
 		},
 		"that are invalid": func(_ *world, _ int, svc *corev1.Service) {
 			svc.Annotations[annotation+"listener-maxqps"] = "many"
@@ -107,10 +120,15 @@ type seen struct {
 // observeRequests notes every request of the controllers.
 func (w *world) observeRequests() *seen {
 	s := &seen{last: map[string]time.Time{}}
-	w.setFaults(func(_ http.ResponseWriter, r *http.Request) bool {
+	w.setFaults(func(rw http.ResponseWriter, r *http.Request) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.last[r.Method+" "+r.URL.Path] = time.Now()
+		body, err := io.ReadAll(r.Body)
+		if r.Body = io.NopCloser(bytes.NewReader(body)); err == nil && (bytes.Contains(body, []byte(poison)) || strings.Contains(r.URL.Path, poison)) {
+			cloud.Problem(rw, http.StatusInternalServerError, cloudv1.CodeInternal)
+			return true
+		}
 		return false
 	})
 	return s
