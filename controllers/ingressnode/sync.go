@@ -235,8 +235,24 @@ func (c *Controller) create(ctx context.Context, name, namespace string) (Group,
 		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
 			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
 	}
+	if own := c.ownGroups(namespace); own >= (c.o.MaxGroups+1)/2 {
+		return Group{}, fmt.Errorf("%w: group %q is not created, because namespace %s has %d already, half of those that the "+
+			"cluster may have; use one of them, or raise ingressNodes.maxGroups in the cloud config",
+			ErrTooManyGroups, name, namespace, own)
+	}
 	c.revision = ""
 	return c.o.Groups.Create(ctx, name, namespace)
+}
+
+// ownGroups returns how many groups only one namespace has asked for. It leaves half of all groups to the others.
+func (c *Controller) ownGroups(namespace string) int {
+	own := 0
+	for name := range c.cloud {
+		if namespace != "" && c.turns.namespace(name) == namespace {
+			own++
+		}
+	}
+	return own
 }
 
 // members decides which members a group has from now on. Without any Node, none leaves but those whose machine is

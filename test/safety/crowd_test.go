@@ -76,7 +76,7 @@ func troubles() map[string]trouble {
 			svc.Annotations[annotation+"listener-maxqps"] = "many"
 		},
 		"in many ingress groups": func(_ *world, i int, svc *corev1.Service) {
-			svc.Annotations[annotation+"ingress-group"] = fmt.Sprintf("crowd-%d", i%(config.DefaultMaxGroups-1))
+			svc.Annotations[annotation+"ingress-group"] = fmt.Sprintf("crowd-%d", i)
 		},
 		"that are fine": func(*world, int, *corev1.Service) {},
 	}
