@@ -38,6 +38,9 @@ var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in 
 // crowded is the namespace whose Services are trouble.
 const crowded = "crowd"
 
+// tarpit makes the cloud hang.
+const tarpit = "tarpit"
+
 // poison makes the cloud fail to process a request.
 const poison = "poison"
 
@@ -71,6 +74,9 @@ func troubles() map[string]trouble {
 		},
 		"with a forged record that the cloud fails to read": func(_ *world, i int, svc *corev1.Service) {
 			svc.Annotations[service.AnnotationRecord] = fmt.Sprintf(`{"id":"lb-%s-%d"}`, poison, i)
+		},
+		"that the cloud hangs on": func(_ *world, _ int, svc *corev1.Service) {
+			svc.Annotations[annotation+"zones"] = tarpit
 		},
 		"that are invalid": func(_ *world, _ int, svc *corev1.Service) {
 			svc.Annotations[annotation+"listener-maxqps"] = "many"
@@ -125,6 +131,12 @@ func (w *world) observeRequests() *seen {
 		defer s.mu.Unlock()
 		s.last[r.Method+" "+r.URL.Path] = time.Now()
 		body, err := io.ReadAll(r.Body)
+		if strings.Contains(string(body), tarpit) || strings.Contains(r.URL.Path, tarpit) {
+			s.mu.Unlock()
+			<-r.Context().Done()
+			s.mu.Lock()
+			return true
+		}
 		if r.Body = io.NopCloser(bytes.NewReader(body)); err == nil && (bytes.Contains(body, []byte(poison)) || strings.Contains(r.URL.Path, poison)) {
 			cloud.Problem(rw, http.StatusInternalServerError, cloudv1.CodeInternal)
 			return true
