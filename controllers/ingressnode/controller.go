@@ -159,7 +159,7 @@ func New(o Options) (*Controller, error) {
 		marks:     newMarks(o.Recorder),
 		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
-		deletions: &deletions{seen: departures{}}, turns: turns{last: map[string]int{}},
+		deletions: &deletions{seen: departures{}}, turns: newTurns(),
 		brakes: map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
 		ids: map[string]string{}, requests: map[string]*request{},
 		heldMembers: prometheus.NewGauge(prometheus.GaugeOpts{

@@ -52,7 +52,7 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		p.errs, p.unsettled = append(p.errs, err), slices.Clone(names)
 	}
 	c.syncGroups(ctx, &p, names, requests, func(name string) situation {
-		return situation{nodes: nodes, deleted: deleted, namespace: only(asked[name])}
+		return situation{nodes: nodes, deleted: deleted, namespace: c.turns.namespace(name)}
 	})
 	c.countHeld()
 	if checkDrift && c.o.Services != nil {
@@ -135,14 +135,6 @@ func (c *Controller) countHeld() {
 	c.heldMembers.Set(float64(total))
 }
 
-// only returns the only element of a set, or "".
-func only(set sets.Set[string]) string {
-	if set.Len() != 1 {
-		return ""
-	}
-	return set.UnsortedList()[0]
-}
-
 // load lists the groups of the cloud if they are unknown or may have drifted.
 func (c *Controller) load(ctx context.Context, checkDrift bool) error {
 	if c.loaded && !checkDrift {
@@ -174,7 +166,7 @@ type situation struct {
 	nodes []candidate
 	// deleted are the instances whose Nodes were deleted.
 	deleted departures
-	// namespace is the only one whose Services use the group; "" if it serves several or none.
+	// namespace is the only one whose Services asked for the group last; "" if several did or none.
 	namespace string
 }
 
@@ -243,8 +235,24 @@ func (c *Controller) create(ctx context.Context, name, namespace string) (Group,
 		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
 			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
 	}
+	if own := c.ownGroups(namespace); own >= (c.o.MaxGroups+1)/2 {
+		return Group{}, fmt.Errorf("%w: group %q is not created, because namespace %s has %d already, half of those that the "+
+			"cluster may have; use one of them, or raise ingressNodes.maxGroups in the cloud config",
+			ErrTooManyGroups, name, namespace, own)
+	}
 	c.revision = ""
 	return c.o.Groups.Create(ctx, name, namespace)
+}
+
+// ownGroups returns how many groups only one namespace has asked for. It leaves half of all groups to the others.
+func (c *Controller) ownGroups(namespace string) int {
+	own := 0
+	for name := range c.cloud {
+		if namespace != "" && c.turns.namespace(name) == namespace {
+			own++
+		}
+	}
+	return own
 }
 
 // members decides which members a group has from now on. Without any Node, none leaves but those whose machine is

@@ -139,12 +139,12 @@ func (s *steps) pass(d time.Duration) {
 	}
 }
 
-// ask creates a Service that asks for a group.
-func (s *steps) ask(group string) {
+// ask creates a Service that asks for a group, in the namespace default unless another one is given.
+func (s *steps) ask(group string, namespace ...string) {
 	s.t.Helper()
 	err := s.services.Update(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: group, Namespace: "default", Annotations: map[string]string{"service.beta.kubernetes.io/dlb-ingress-group": group},
+			Name: group, Namespace: append(namespace, "default")[0], Annotations: map[string]string{"service.beta.kubernetes.io/dlb-ingress-group": group},
 		},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
 	})

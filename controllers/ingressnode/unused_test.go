@@ -115,6 +115,31 @@ func TestTooManyGroups(t *testing.T) {
 	f.mustID("group-3")
 }
 
+// One namespace leaves half of the groups to the others, also if its Services do not need its groups any more.
+func TestGroupsOfOneNamespace(t *testing.T) {
+	s := stepwise(t, 1)
+	s.put(node(1))
+	create := func(namespace, group string) {
+		s.ask(group, namespace)
+		s.Request(group)
+		if _, err := s.Sync(s.quiet(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 8 {
+		create("crowd", fmt.Sprintf("crowd-%d", i))
+	}
+	want := []string{"dev-crowd-0", "dev-crowd-1", "dev-crowd-2", "dev-crowd-3", "dev-crowd-4"}
+	s.expectGroups("of a namespace that asks for 8", want...)
+	if err := s.services.Replace(nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	create("crowd", "crowd-9")
+	s.expectGroups("of a namespace that has left 5", want...)
+	create("default", "default")
+	s.expectGroups("once another namespace asks for one", append(want, "dev-default")...)
+}
+
 // However many Services there are, a change of a Node costs at most three calls, and none if the Node serves no group.
 func TestCallsPerChange(t *testing.T) {
 	marked := annotated

@@ -245,7 +245,7 @@ func (b *Balancer) tryAgain(r *round, lb *cloudv1.LoadBalancer) time.Duration {
 	now := b.o.Clock.Now()
 	left, _ := b.repairs.Left(r.svc.UID, lb.ID, now)
 	if left == 0 {
-		b.repairs.Count(r.svc.UID, lb.ID, now)
+		b.repairs.Count(r.svc, lb.ID, now)
 		b.repairs.Begin(r.svc.UID, nil, now)
 	}
 	return left

@@ -194,7 +194,7 @@ func (b *Balancer) unlessRefused(r *round, write func() error, words ...any) err
 		return nil
 	}
 	if known, ok := errors.AsType[*refusal](explain(err)); ok && (known.reason == reasonRefused || known.reason == reasonInvalid) {
-		b.refused.Count(uid, question, now)
+		b.refused.Count(r.svc, question, now)
 		return again(known, b.refused.Begin(uid, known, now))
 	}
 	return err

@@ -209,7 +209,7 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, %s",
 		lb.ID, strings.Join(lacking, " and "), found, remedy, record.HowToAbandon(r.svc, lb.ID))}
-	b.disowned.Count(r.svc.UID, lb.ID, b.o.Clock.Now())
+	b.disowned.Count(r.svc, lb.ID, b.o.Clock.Now())
 	err.after = b.disowned.Begin(r.svc.UID, err, b.o.Clock.Now())
 	return err
 }
@@ -223,7 +223,7 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 	}
 	id := r.handle()
 	why := fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", pause.For)
-	if b.missing.Count(r.svc.UID, id, b.o.Clock.Now()) {
+	if b.missing.Count(r.svc, id, b.o.Clock.Now()) {
 		held := b.census.Held(ctx)
 		if held == "" {
 			return nil

@@ -1,8 +1,10 @@
 package safety
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -19,12 +21,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/condition"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server/api/handler"
 	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/harness/cloud"
 )
 
 var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")
@@ -33,6 +37,12 @@ var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in 
 
 // crowded is the namespace whose Services are trouble.
 const crowded = "crowd"
+
+// tarpit makes the cloud hang.
+const tarpit = "tarpit"
+
+// poison makes the cloud fail to process a request.
+const poison = "poison"
 
 // limited are the limits of the cloud, of which the controllers use half.
 var limited = handler.RateLimits{Read: 600, Write: 240}
@@ -59,11 +69,20 @@ func troubles() map[string]trouble {
 		"that adopt nothing": func(_ *world, i int, svc *corev1.Service) {
 			svc.Annotations[annotation+"load-balancer-id"] = fmt.Sprintf("lb-%d", i)
 		},
+		"that the cloud fails to process": func(_ *world, _ int, svc *corev1.Service) {
+			svc.Annotations[annotation+"zones"] = poison
+		},
+		"with a forged record that the cloud fails to read": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[service.AnnotationRecord] = fmt.Sprintf(`{"id":"lb-%s-%d"}`, poison, i)
+		},
+		"that the cloud hangs on": func(_ *world, _ int, svc *corev1.Service) {
+			svc.Annotations[annotation+"zones"] = tarpit
+		},
 		"that are invalid": func(_ *world, _ int, svc *corev1.Service) {
 			svc.Annotations[annotation+"listener-maxqps"] = "many"
 		},
 		"in many ingress groups": func(_ *world, i int, svc *corev1.Service) {
-			svc.Annotations[annotation+"ingress-group"] = fmt.Sprintf("crowd-%d", i%(config.DefaultMaxGroups-1))
+			svc.Annotations[annotation+"ingress-group"] = fmt.Sprintf("crowd-%d", i)
 		},
 		"that are fine": func(*world, int, *corev1.Service) {},
 	}
@@ -107,10 +126,21 @@ type seen struct {
 // observeRequests notes every request of the controllers.
 func (w *world) observeRequests() *seen {
 	s := &seen{last: map[string]time.Time{}}
-	w.setFaults(func(_ http.ResponseWriter, r *http.Request) bool {
+	w.setFaults(func(rw http.ResponseWriter, r *http.Request) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.last[r.Method+" "+r.URL.Path] = time.Now()
+		body, err := io.ReadAll(r.Body)
+		if strings.Contains(string(body), tarpit) || strings.Contains(r.URL.Path, tarpit) {
+			s.mu.Unlock()
+			<-r.Context().Done()
+			s.mu.Lock()
+			return true
+		}
+		if r.Body = io.NopCloser(bytes.NewReader(body)); err == nil && (bytes.Contains(body, []byte(poison)) || strings.Contains(r.URL.Path, poison)) {
+			cloud.Problem(rw, http.StatusInternalServerError, cloudv1.CodeInternal)
+			return true
+		}
 		return false
 	})
 	return s
@@ -278,4 +308,30 @@ func (w *world) touch(name string) {
 		_, err = services.Update(w.t.Context(), svc, metav1.UpdateOptions{})
 		return err
 	}))
+}
+
+// TestAbandonedGroups: groups that the Services of one namespace have left take one turn against the others, as those in use
+// do.
+func TestAbandonedGroups(t *testing.T) {
+	measure := func(groups int) (longest map[string]time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newCrowdedWorld(t)
+			s := w.observeRequests()
+			w.crowd(groups, []string{"in many ingress groups"})
+			w.settle(0)
+			for i := range groups {
+				w.must(w.api.CoreV1().Services(crowded).Delete(t.Context(), fmt.Sprintf("c%d", i), metav1.DeleteOptions{}))
+			}
+			w.settle(0)
+			longest = w.series(s, func() {}, slices.Repeat([]time.Duration{11 * time.Minute}, 2)...)
+			w.stop()
+		})
+		return longest
+	}
+	calm, busy := measure(0), measure(config.DefaultMaxGroups-1)
+	for what, d := range busy {
+		if t.Logf("%s after %s (%s)", what, d, calm[what]); d > 2*calm[what] {
+			t.Errorf("%s after %s, want at most twice %s", what, d, calm[what])
+		}
+	}
 }

@@ -159,9 +159,13 @@ func (r *request) class(ctx context.Context) pace.Class {
 func (r *request) entry(ctx context.Context) (entry pace.Request, begun func()) {
 	entry = pace.Request{Operation: r.operation(), Write: r.writes(), Class: r.class(ctx)}
 	w, ok := ctx.Value(workKey{}).(*work)
-	if !ok || entry.Class == pace.Safety {
+	if !ok {
 		return entry, func() {}
 	}
-	entry.Flow, entry.Continues = w.flow, w.begun.Load()
+	if entry.Flow = w.flow; entry.Class == pace.Safety {
+		entry.Continues = true
+		return entry, func() {}
+	}
+	entry.Continues = w.begun.Load()
 	return entry, func() { w.begun.Store(true) }
 }

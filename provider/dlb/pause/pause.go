@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,9 +16,10 @@ const (
 	Answers = 3
 	// For is how long it must do so.
 	For = time.Minute
-	// longest is how long a remedy in the cloud, such as a higher quota, may go unnoticed if few Services wait for it.
+	// longest is how long a remedy in the cloud, such as a higher quota, may go unnoticed if few Services of its namespace wait for it.
 	longest = 10 * time.Minute
-	// apart is the time between two questions: the more Services wait, the longer is the pause of each.
+	// apart is the time between two questions about Services of a namespace: the more of them wait, the longer is the pause
+	// of each.
 	apart = 6 * time.Second
 	// stale is how long after a pause the next question is still expected.
 	stale = time.Hour
@@ -34,7 +36,7 @@ type Pauses struct {
 
 // answered is what the cloud was asked about a Service.
 type answered struct {
-	question string
+	namespace, question string
 	// answers is the number of answers, since the time of the first one.
 	answers int
 	since   time.Time
@@ -52,13 +54,13 @@ func New(first time.Duration, steady int) *Pauses {
 }
 
 // Count counts an answer, and reports whether there have been enough of them for long enough to be certain.
-func (p *Pauses) Count(uid types.UID, question string, now time.Time) (certain bool) {
+func (p *Pauses) Count(svc *corev1.Service, question string, now time.Time) (certain bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.list[uid]
+	a := p.list[svc.UID]
 	if a == nil || a.question != question {
-		a = &answered{question: question, since: now}
-		p.list[uid] = a
+		a = &answered{namespace: svc.Namespace, question: question, since: now}
+		p.list[svc.UID] = a
 	}
 	a.answers++
 	return a.answers >= Answers && now.Sub(a.since) >= For
@@ -99,8 +101,14 @@ func (p *Pauses) Begin(uid types.UID, err error, now time.Time) time.Duration {
 	maps.DeleteFunc(p.list, func(_ types.UID, other *answered) bool {
 		return other != a && !other.until.IsZero() && now.Sub(other.until) > stale
 	})
+	waiting := 0
+	for _, other := range p.list {
+		if other.namespace == a.namespace {
+			waiting++
+		}
+	}
 	if more := a.answers - p.steady; more > 0 {
-		wait = max(min(p.first<<min(more, 10), longest), time.Duration(len(p.list))*apart)
+		wait = max(min(p.first<<min(more, 10), longest), time.Duration(waiting)*apart)
 	}
 	a.until, a.err = now.Add(wait), err
 	return wait

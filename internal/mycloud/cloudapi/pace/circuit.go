@@ -15,7 +15,10 @@ const (
 	probeWait = time.Second
 )
 
-// circuit is the circuit breaker of one endpoint. It is open while until is set; after that time, one request at a time
+// path is what has a circuit of its own: what the cloud fails to do for one flow says nothing about the others.
+type path struct{ operation, flow string }
+
+// circuit is the circuit breaker of a path. It is open while until is set; after that time, one request at a time
 // probes whether the endpoint responds again.
 type circuit struct {
 	failures int
@@ -23,6 +26,7 @@ type circuit struct {
 	rest     time.Duration
 	probing  bool
 	cause    error
+	used     time.Time
 }
 
 func (c *circuit) open() bool { return !c.until.IsZero() }
@@ -56,7 +60,7 @@ func (c *circuit) done(probe bool, o Outcome, asked time.Duration, random float6
 	case o.Canceled:
 		return
 	case !o.Failed && asked == 0:
-		*c = circuit{probing: c.probing && !probe}
+		*c = circuit{probing: c.probing && !probe, used: c.used}
 		return
 	}
 	c.cause = o.Err

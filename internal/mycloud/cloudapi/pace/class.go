@@ -60,9 +60,9 @@ func (f *flow) fade(b *budget, now time.Time) {
 // mostUsed is the most that counts of what a flow has used.
 func (b *budget) mostUsed() float64 { return float64(b.limiter.Burst()) / 2 }
 
-// flow returns the use that a request's flow makes of the budget, or nil if the request is of no flow.
+// flow returns the use that a request's flow makes of the budget, or nil if the request is of no flow or for safety.
 func (b *budget) flow(r Request, now time.Time) *flow {
-	if r.Flow == "" {
+	if r.Flow == "" || r.Class == Safety {
 		return nil
 	}
 	f := b.flows[r.Flow]

@@ -4,6 +4,7 @@
 package pace
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -85,7 +86,7 @@ type Gate struct {
 
 	mu       sync.Mutex
 	silences map[bool]*silence // by Request.Write
-	circuits map[string]*circuit
+	circuits map[path]*circuit
 	budgets  map[string]*budget
 	refused  map[Refused]int
 }
@@ -105,7 +106,7 @@ func New(o Options) *Gate {
 		o.Jitter = rand.Float64
 	}
 	return &Gate{
-		share: o.Share, jitter: o.Jitter, silences: map[bool]*silence{}, circuits: map[string]*circuit{},
+		share: o.Share, jitter: o.Jitter, silences: map[bool]*silence{}, circuits: map[path]*circuit{},
 		budgets: map[string]*budget{}, refused: map[Refused]int{},
 	}
 }
@@ -124,11 +125,7 @@ func (g *Gate) Enter(r Request, now time.Time) (*Pass, *Refusal) {
 	if s := g.silences[r.Write]; s != nil && now.Before(s.until) {
 		return nil, g.refuse(r, Refusal{Reason: ReasonSilence, After: s.until.Sub(now), Cause: s.cause})
 	}
-	c := g.circuits[r.Operation]
-	if c == nil {
-		c = &circuit{}
-		g.circuits[r.Operation] = c
-	}
+	c := g.circuit(r, now)
 	if wait := c.wait(now); wait > 0 {
 		return nil, g.refuse(r, Refusal{Reason: ReasonCircuit, After: wait, Cause: c.cause})
 	}
@@ -141,6 +138,19 @@ func (g *Gate) Enter(r Request, now time.Time) (*Pass, *Refusal) {
 		b.take(r, now)
 	}
 	return &Pass{gate: g, request: r, probe: c.enter()}, nil
+}
+
+// circuit returns the circuit of a request. Those of flows are dropped when they have not been used for a while.
+func (g *Gate) circuit(r Request, now time.Time) *circuit {
+	p := path{r.Operation, r.Flow}
+	c := g.circuits[p]
+	if c == nil {
+		maps.DeleteFunc(g.circuits, func(p path, c *circuit) bool { return p.flow != "" && now.Sub(c.used) > 2*MaxSilence })
+		c = &circuit{}
+		g.circuits[p] = c
+	}
+	c.used = now
+	return c
 }
 
 func (g *Gate) refuse(r Request, why Refusal) *Refusal {
@@ -169,7 +179,7 @@ func (p *Pass) Done(o Outcome, now time.Time) {
 	if !o.Unavailable {
 		asked = 0
 	}
-	g.circuits[p.request.Operation].done(p.probe, o, asked, g.jitter(), now)
+	g.circuit(p.request, now).done(p.probe, o, asked, g.jitter(), now)
 }
 
 func (g *Gate) jittered(d time.Duration) time.Duration {
@@ -194,7 +204,7 @@ type State struct {
 	Budget map[Class]float64
 	// Silence is how long reads (false) and writes (true) must wait because the cloud asked for it.
 	Silence map[bool]time.Duration
-	// Open reports, by operation, whether requests are refused because the endpoint did not respond.
+	// Open reports, by operation, whether requests of any flow are refused because the endpoint did not respond.
 	Open map[string]bool
 	// Refused counts the requests that were not sent.
 	Refused map[Refused]int
@@ -226,8 +236,8 @@ func (g *Gate) State(now time.Time) State {
 			s.Silence[write] = 0
 		}
 	}
-	for operation, c := range g.circuits {
-		s.Open[operation] = c.open()
+	for p, c := range g.circuits {
+		s.Open[p.operation] = s.Open[p.operation] || c.open()
 	}
 	return s
 }

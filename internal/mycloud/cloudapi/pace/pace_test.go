@@ -105,6 +105,21 @@ func TestCircuit(t *testing.T) {
 		w.send(other, pace.Outcome{})
 		w.send(write, pace.Outcome{})
 	})
+	t.Run("only the flow", func(t *testing.T) {
+		w := newWorld(t, 0)
+		poisoned, fine := read, read
+		poisoned.Flow, fine.Flow = "poisoned", "fine"
+		for range 5 {
+			w.send(poisoned, failed)
+		}
+		w.refused(poisoned, pace.ReasonCircuit)
+		w.send(fine, pace.Outcome{})
+		w.send(read, pace.Outcome{})
+		w.refused(poisoned, pace.ReasonCircuit)
+		if !w.State(w.now).Open[read.Operation] {
+			t.Error("the circuit of the flow is not reported")
+		}
+	})
 	t.Run("rests grow to 15 seconds, and a probe that succeeds ends them", func(t *testing.T) {
 		w := newWorld(t, 0)
 		fail(w, 5)
