@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 )
@@ -112,15 +113,17 @@ func parseMark(raw string) (mark, error) {
 		return mark{never: true}, nil
 	}
 	groups := strings.Split(raw, ",")
-	for i, group := range groups {
+	known := make(sets.Set[string], len(groups))
+	for _, group := range groups {
 		switch {
 		case group == "true" || group == "false":
 			return mark{}, fmt.Errorf("%s must not be combined with other values", group)
 		case len(validation.IsDNS1123Label(group)) > 0:
 			return mark{}, errors.New("each group must be a DNS label of lower-case letters, digits and '-'")
-		case slices.Contains(groups[:i], group):
+		case known.Has(group):
 			return mark{}, fmt.Errorf("duplicate group %q", group)
 		}
+		known.Insert(group)
 	}
 	return mark{groups: groups}, nil
 }

@@ -251,7 +251,8 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 		return s.err
 	}
 	_, err, _ := b.flight.Do("", func() (any, error) {
-		meta, err := b.o.Cloud.Meta(ctx)
+		// The answer is for all Services, whichever of them asks first.
+		meta, err := b.o.Cloud.Meta(cloudapi.WithFlow(ctx, ""))
 		if err != nil {
 			return nil, fmt.Errorf("read the state of the cloud: %w", err)
 		}
