@@ -39,8 +39,15 @@ func TestInstallation(t *testing.T) {
 	}
 	t.Logf("ready after %s", time.Since(began).Round(time.Second))
 
-	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 ||
-		!strings.Contains(out.Stderr, "dlb-scheduler") {
+	// API servers reach a Service only after kube-proxy has noticed that its pods are ready.
+	eventually(t, promised-time.Since(began), "an answer of the webhooks", func() string {
+		out = c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml"))
+		if strings.Contains(out.Stderr, "failed calling webhook") {
+			return out.Stderr
+		}
+		return ""
+	})
+	if out.Code != 1 || !strings.Contains(out.Stderr, "dlb-scheduler") {
 		t.Errorf("an invalid Service: %+v", out)
 	}
 	c.must(t, "apply", "-f", c.example("service-good.yaml"))

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,12 +52,12 @@ func (c Checks) ask(ctx context.Context, check string) (answered int, failing []
 	return answered, failing
 }
 
-// healthPort returns the name of the port on which a pod answers probes.
+// healthPort returns the port on which a pod answers probes. API servers know only numbers of pods' ports.
 func healthPort(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
 			if port.Name == "health" {
-				return "health"
+				return strconv.Itoa(int(port.ContainerPort))
 			}
 		}
 	}

@@ -95,13 +95,15 @@ func TestPoliciesInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := fake.NewClientset()
 			for pod := range tc.answers {
-				if err := api.Tracker().Add(installation.Pod(release.WebhookComponent, pod, corev1.PodStatus{PodIP: "10.0.0.1"})); err != nil {
+				running := installation.Pod(release.WebhookComponent, pod, corev1.PodStatus{PodIP: "10.0.0.1"})
+				running.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "health", ContainerPort: 8081}}}}
+				if err := api.Tracker().Add(running); err != nil {
 					t.Fatal(err)
 				}
 			}
 			api.PrependProxyReactor("pods", func(action clienttesting.Action) (bool, rest.ResponseWrapper, error) {
 				request, ok := action.(clienttesting.ProxyGetAction)
-				if !ok || request.GetPath() != "/policies/use" {
+				if !ok || request.GetPort() != "8081" || request.GetPath() != "/policies/use" {
 					t.Errorf("unexpected request: %+v", action)
 				}
 				return true, tc.answers[request.GetName()], nil

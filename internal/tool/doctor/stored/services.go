@@ -48,6 +48,9 @@ func (c Checks) Services(ctx context.Context) doctor.Result {
 		return doctor.Unread("the stored Services", err)
 	}
 	unanswered := c.unanswered(ctx)
+	if found.Checked == 0 {
+		return doctor.Passed("there are no stored load balancers%s; %s", c.Scope(), unanswered)
+	}
 	if len(lines) == 0 {
 		return doctor.Passed("%s valid by catalogs %s%s; %s", doctor.All(found.Checked, "stored load balancer", "stored load balancers"), names, c.Scope(), unanswered)
 	}
@@ -108,7 +111,7 @@ func (c Checks) unanswered(ctx context.Context) string {
 	if err != nil {
 		return unknown + err.Error()
 	}
-	return fmt.Sprintf("the API server that was asked has admitted %d requests without an answer since it started", n)
+	return fmt.Sprintf("requests that the API server has admitted without an answer since it started: %d", n)
 }
 
 // failOpen matches the counters of our webhooks.
