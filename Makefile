@@ -218,8 +218,9 @@ not-ready:
 
 .PHONY: build-dev
 build-dev:
-	@# What needs no control plane can be tried while the tools are built, which takes minutes the first time.
-	@[ -x bin/tools/kube-apiserver ] || { echo "building quayctl" && $(GO) build $(BUILD_FLAGS) -o bin/ ./cmd/quayctl && \
+	@# What needs no control plane can be tried while everything else is built, which takes minutes the first time.
+	@[ -x bin/tools/kube-apiserver ] || { echo "building quayctl for manifests" && \
+		$(GO) build $(BUILD_FLAGS) -tags=$(TAGS),manifestsonly -o bin/ ./cmd/quayctl && \
 		echo "while the rest is built, try in another terminal: bin/quayctl lint examples/service-bad.yaml"; }
 	@echo "building quaymaster, mycloud and the demonstration"
 	@$(MAKE) build

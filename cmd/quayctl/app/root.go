@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/manual"
 	"quaymaster.dev/cmd/quayctl/app/flags"
-	"quaymaster.dev/cmd/quayctl/app/operate"
+	"quaymaster.dev/cmd/quayctl/app/manifests"
 )
 
 // plugin is the command line that runs quayctl as a kubectl plugin, through a link by which kubectl finds it.
@@ -31,27 +32,14 @@ func NewCommand(calledBy string) *cobra.Command {
 		Short: "Validate load balancer manifests and clusters, and diagnose Quaymaster",
 		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
 			"available as kubectl quay if a link named " + link + " to it is in PATH.",
-	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newProbeCommand(),
-		manual.NewCommand(flags.Program))
-	root.AddCommand(operate.Commands()...)
+	}, slices.Concat(manifests.Commands(), clusterCommands(), []*cobra.Command{manual.NewCommand(flags.Program)})...)
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
 	}
 	showExamples(root)
-	addRemedies(root)
 	return root
-}
-
-// addRemedies makes the errors of every command state what may help.
-func addRemedies(cmd *cobra.Command) {
-	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return flags.WithRemedy(run(cmd, args)) }
-	}
-	for _, sub := range cmd.Commands() {
-		addRemedies(sub)
-	}
 }
 
 // showExamples gives every command an example that uses the name by which the program was called.

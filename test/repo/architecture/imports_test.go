@@ -106,6 +106,10 @@ var rules = map[string]rule{
 		},
 		never: append([]string{"internal/tool/audit"}, clients[:3]...),
 	},
+	"manifests are read by commands that link no client": {
+		folders: []string{"cmd/quayctl/app/manifests", "cmd/quayctl/app/flags", "cmd/quayctl/app/output"},
+		never:   append([]string{"cmd/quayctl/app/access", "controllers", "provider"}, clients[:3]...),
+	},
 	"the cloud's API is standard library": {
 		folders: []string{"api/mycloud"},
 		only:    []string{},

@@ -1,2 +1,2 @@
-// Package flags contains the flags that several commands of quayctl have, and connects to the cluster and the cloud that they select.
+// Package flags contains the flags that several commands of quayctl have.
 package flags

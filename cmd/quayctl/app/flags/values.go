@@ -11,6 +11,9 @@ import (
 	"quaymaster.dev/internal/config"
 )
 
+// Program is the name of quayctl.
+const Program = "quayctl"
+
 // The formats of output.
 const (
 	Text   = "text"

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/kube/brakes"
 )
@@ -31,7 +32,7 @@ const resumeFor = time.Hour
 
 // resumeOptions holds the flags of quayctl resume.
 type resumeOptions struct {
-	flags.Cluster
+	access.Cluster
 
 	namespace, until string
 	duration         time.Duration

@@ -16,7 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/kube/clusterca"
 	"quaymaster.dev/internal/kube/contact"
@@ -27,7 +27,7 @@ import (
 
 // clusterInCloud holds the flags that select a cluster and its cloud.
 type clusterInCloud struct {
-	flags.Cluster
+	access.Cluster
 
 	cloudConfig, fingerprint, namespace string
 }
@@ -66,7 +66,7 @@ func (o *clusterInCloud) connect(ctx context.Context, m *member, identify func(c
 		return command.Usagef("--cloud-config is required: name the cloud config file of the cluster")
 	}
 	var err error
-	if m.cfg, m.cloud, err = flags.Cloud(o.cloudConfig, identify); err != nil {
+	if m.cfg, m.cloud, err = access.Cloud(o.cloudConfig, identify); err != nil {
 		return err
 	}
 	rc, err := o.RESTConfig()
@@ -104,7 +104,7 @@ func (o *clusterInCloud) identity(rc *rest.Config) func() (clusterca.Identity, e
 // claim is the content of the record if this cluster is the holder.
 func (m *member) claim() cloudv1.ClusterHolderSpec {
 	return cloudv1.ClusterHolderSpec{
-		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: holder.ClaimedBy(flags.UserAgent()),
+		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: holder.ClaimedBy(access.UserAgent()),
 	}
 }
 

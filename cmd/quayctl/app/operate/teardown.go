@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/mycloud/cloudapi"
@@ -83,7 +83,7 @@ func (o *teardownOptions) validate(given func(flag string) bool) error {
 	if o.clusterUID != "" && !o.ignoreServices {
 		errs = append(errs, errors.New("--cluster-uid requires --ignore-services: Services cannot be checked"))
 	}
-	if o.clusterUID != "" && o.Cluster != (flags.Cluster{}) {
+	if o.clusterUID != "" && o.Cluster != (access.Cluster{}) {
 		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig or --context"))
 	}
 	switch {
@@ -135,7 +135,7 @@ func (o *teardownOptions) member(ctx context.Context) (*member, error) {
 	if o.clusterUID == "" {
 		return o.own(ctx)
 	}
-	cfg, client, err := flags.Cloud(o.cloudConfig, nil)
+	cfg, client, err := access.Cloud(o.cloudConfig, nil)
 	return &member{uid: o.clusterUID, cfg: cfg, cloud: client}, err
 }
 

@@ -1,4 +1,4 @@
-package app
+package inspect
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/cmd/quayctl/app/operate"
 	"quaymaster.dev/internal/kube/clusterca"
 	"quaymaster.dev/internal/tool/doctor"
@@ -37,7 +37,7 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	c := &cloud.Checks{
 		Release: r, Reach: cloud.Reach, InstanceID: providerid.Parse, Identity: clusterca.Observe(rc).Identity,
 	}
-	if r.API, r.Objects, err = flags.ClientsOf(rc); err != nil {
+	if r.API, r.Objects, err = access.ClientsOf(rc); err != nil {
 		return nil, err
 	}
 	if os.Getenv(podVariable) != "" {
@@ -46,7 +46,7 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	if o.cloudConfig == "" {
 		return ordered(r, w, c), nil
 	}
-	cfg, client, err := flags.Cloud(o.cloudConfig, nil)
+	cfg, client, err := access.Cloud(o.cloudConfig, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package app
+package manifests
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/output"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
@@ -22,8 +23,8 @@ import (
 
 // lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
-	engineFlags
-	acceptFlags
+	flags.Engine
+	flags.Accept
 
 	files, policies          []string
 	recursive, defaults      bool
@@ -67,8 +68,8 @@ func newLintCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
-	o.engineFlags.addFlags(cmd)
-	o.acceptFlags.addFlags(cmd.Flags(), settings.Name)
+	o.Engine.AddFlags(cmd)
+	o.Accept.AddFlags(cmd.Flags(), settings.Name)
 	flags.CompleteWith(cmd, "output", lintOutputs)
 	flags.CompleteWith(cmd, "color", colors)
 	return cmd
@@ -90,7 +91,7 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 	problems := slices.Concat(flags.OneOf("output", o.output, lintOutputs), flags.OneOf("color", o.color, colors),
-		o.acceptFlags.load(fs, &o.engineFlags))
+		o.Accept.Load(fs, &o.Engine))
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}
@@ -101,7 +102,7 @@ func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 }
 
 func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
-	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults, Templates: o.file.Templates}
+	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults, Templates: o.File.Templates}
 	o.wanted = linter.Wanted
 	files, problems := o.read(o.files, stdin)
 	policyFiles, more := o.readPolicies(files, stdin)
@@ -110,8 +111,8 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	namespaces := lint.Namespaces(governing)
 	policies, results := linter.Policies(governing, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: o.catalogs, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
-		Library: o.library, UnknownKeys: o.unknown, Placeholders: true,
+		Catalogs: o.Names, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
+		Library: o.Library, UnknownKeys: o.Unknown, Placeholders: true,
 	}))
 	for _, r := range results {
 		counts.Check(r.Object.Kind, 1)
@@ -124,22 +125,22 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
 	}
-	if o.write && len(problems) > 0 {
-		o.write = false
-		fmt.Fprintf(stderr, "%s: not written, because not everything could be read\n", o.baseline)
+	if o.Write && len(problems) > 0 {
+		o.Write = false
+		fmt.Fprintf(stderr, "%s: not written, because not everything could be read\n", o.Baseline)
 	}
 	all := slices.Concat(files, policyFiles)
 	var names []string
 	for _, f := range all {
 		names = append(names, f.Name)
 	}
-	if err := o.apply(results, all, suppress.OfFiles(filepath.Dir(o.baseline), names), stderr); err != nil {
+	if err := o.Apply(results, all, suppress.OfFiles(filepath.Dir(o.Baseline), names), stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
 	if err := o.show(stdout, stderr, results, counts); err != nil {
 		return err
 	}
-	return verdict(results, len(problems) > 0)
+	return output.Verdict(results, len(problems) > 0)
 }
 
 // empty returns the problem that the input contains no object, as that of a pipe whose first command has failed. unknown is
@@ -161,7 +162,7 @@ func (o *lintOptions) empty(unknown int) manifest.Problem {
 func (o *lintOptions) read(paths []string, stdin io.Reader) ([]manifest.File, []manifest.Problem) {
 	names, problems := manifest.Names(paths, o.recursive)
 	// They may be in the folder of the manifests.
-	names = slices.DeleteFunc(names, func(name string) bool { return isFile(name, o.config) || isFile(name, o.baseline) })
+	names = slices.DeleteFunc(names, o.Own)
 	files := manifest.Read(names, stdin, o.wanted)
 	for _, f := range files {
 		problems = append(problems, f.Problems...)
@@ -204,12 +205,12 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, co
 	var err error
 	summary := report.Summary(results, counts)
 	if o.output == flags.Text {
-		err = report.Text(stdout, results, o.inColour(stdout), widthOf(stdout))
+		err = report.Text(stdout, results, o.inColour(stdout), output.WidthOf(stdout))
 	} else {
-		err = show(stdout, o.output, results, "Findings in manifests", summary, o.sarif)
+		err = output.Show(stdout, o.output, results, "Findings in manifests", summary, o.Suppressed)
 	}
 	if err == nil && (o.output == flags.Text || o.output == flags.GitHub) {
-		fmt.Fprintln(stderr, fitted(stderr, summary))
+		fmt.Fprintln(stderr, output.Fitted(stderr, summary))
 	}
 	return err
 }
@@ -219,5 +220,5 @@ func (o *lintOptions) inColour(stdout io.Writer) bool {
 	if o.color != colors[0] {
 		return o.color == colors[1]
 	}
-	return isTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return output.IsTerminal(stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

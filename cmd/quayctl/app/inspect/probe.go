@@ -1,4 +1,4 @@
-package app
+package inspect
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/internal/kube/leadership"
 	"quaymaster.dev/internal/tool/doctor/webhooks"
 )
@@ -25,7 +25,7 @@ const probePoll = time.Second
 
 // probeOptions holds the flags of quayctl probe.
 type probeOptions struct {
-	flags.Cluster
+	access.Cluster
 
 	namespace, class, lease string
 	timeout                 time.Duration

@@ -1,4 +1,5 @@
-package flags
+// Package access connects to the cluster and the cloud that flags select.
+package access
 
 import (
 	"context"
@@ -19,13 +20,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/version"
 )
-
-// Program is the name of quayctl.
-const Program = "quayctl"
 
 const (
 	// callTimeout limits one call.
@@ -72,7 +71,7 @@ func Cloud(file string, identify func(context.Context) error) (config.Config, *c
 	if err != nil {
 		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)
 	}
-	calls := connect.Cloud(cfg, Program)
+	calls := connect.Cloud(cfg, flags.Program)
 	calls.Timeout, calls.Identify = callTimeout, identify
 	client, err := cloudapi.New(calls)
 	if err != nil {
@@ -131,4 +130,4 @@ func WithRemedy(err error) error {
 }
 
 // UserAgent names this program and its version to servers.
-func UserAgent() string { return Program + "/" + version.Version() }
+func UserAgent() string { return flags.Program + "/" + version.Version() }

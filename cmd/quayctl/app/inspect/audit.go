@@ -1,4 +1,4 @@
-package app
+package inspect
 
 import (
 	"context"
@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/output"
 	"quaymaster.dev/internal/kube/notice"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/audit"
@@ -25,9 +27,9 @@ import (
 
 // auditOptions holds the flags of quayctl audit.
 type auditOptions struct {
-	flags.Cluster
-	engineFlags
-	acceptFlags
+	access.Cluster
+	flags.Engine
+	flags.Accept
 
 	namespace, output, selector string
 	events, noIgnores           bool
@@ -64,8 +66,8 @@ func newAuditCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
-	o.engineFlags.addFlags(cmd)
-	o.acceptFlags.addFlags(cmd.Flags(), "") // the folder of the caller has nothing to do with the cluster
+	o.Engine.AddFlags(cmd)
+	o.Accept.AddFlags(cmd.Flags(), "") // the folder of the caller has nothing to do with the cluster
 	flags.CompleteWith(cmd, "output", auditOutputs)
 	return cmd
 }
@@ -83,7 +85,7 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *auditOptions) validate(fs *pflag.FlagSet) error {
-	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.acceptFlags.load(fs, &o.engineFlags))
+	problems := slices.Concat(flags.OneOf("output", o.output, auditOutputs), o.Accept.Load(fs, &o.Engine))
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}
@@ -98,7 +100,7 @@ func (o *auditOptions) validate(fs *pflag.FlagSet) error {
 
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := audit.Options{
-		Namespace: o.namespace, Catalogs: o.catalogs, Library: o.library, UnknownKeys: o.unknown,
+		Namespace: o.namespace, Catalogs: o.Names, Library: o.Library, UnknownKeys: o.Unknown,
 		Class: o.Class.Name, ClassOnly: !o.DefaultClass,
 	}
 	var err error
@@ -109,7 +111,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return command.Exit(command.ExitUsage, err)
 	}
 	clean := ""
-	if isTerminal(stderr) {
+	if output.IsTerminal(stderr) {
 		const start = "\r\x1b[K" // clears the current line
 		clean = start
 		options.OnProgress = func(resource string, seen int) { fmt.Fprintf(stderr, start+"%s: %d", resource, seen) }
@@ -137,11 +139,11 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if o.selector != "" { // it selects only Services
 		scope = func(suppress.Known) bool { return false }
 	}
-	if err := o.apply(found.Results, nil, scope, stderr); err != nil {
+	if err := o.Apply(found.Results, nil, scope, stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
 	summary := report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}})
-	if err := show(stdout, o.output, found.Results, "Findings in the cluster", summary, o.sarif); err != nil {
+	if err := output.Show(stdout, o.output, found.Results, "Findings in the cluster", summary, o.Suppressed); err != nil {
 		return err
 	}
 	if o.output == flags.Table {
@@ -150,5 +152,5 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if unrecorded != nil {
 		return command.Exit(command.ExitUsage, fmt.Errorf("record an Event: %w", unrecorded))
 	}
-	return verdict(found.Results, false)
+	return output.Verdict(found.Results, false)
 }

@@ -1,4 +1,4 @@
-package app
+package inspect
 
 import (
 	"context"
@@ -11,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/quayctl/app/access"
 	"quaymaster.dev/cmd/quayctl/app/flags"
+	"quaymaster.dev/cmd/quayctl/app/output"
 	"quaymaster.dev/internal/tool/doctor"
 )
 
 // doctorOptions holds the flags of quayctl doctor.
 type doctorOptions struct {
-	flags.Cluster
+	access.Cluster
 
 	namespace, releaseNamespace, release, class, cloudConfig, output string
 }
@@ -93,7 +95,7 @@ func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
 	if o.output == flags.JSON {
 		err = found.JSON(out)
 	} else {
-		err = found.Text(out, widthOf(out))
+		err = found.Text(out, output.WidthOf(out))
 	}
 	if err != nil {
 		return err

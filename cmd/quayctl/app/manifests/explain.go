@@ -1,4 +1,4 @@
-package app
+package manifests
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ var explainOutputs = []string{flags.Text, flags.JSON}
 
 // explainOptions holds the flags of quayctl explain.
 type explainOptions struct {
-	catalogFlags
+	flags.Catalogs
 
 	output string
 }
@@ -37,12 +37,12 @@ func newExplainCommand() *cobra.Command {
 			"  quayctl explain dlb-unknown-key\n" +
 			"  quayctl explain --catalog=hcloud health check",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			problems := append(flags.OneOf("output", o.output, explainOutputs), o.load()...)
+			problems := append(flags.OneOf("output", o.output, explainOutputs), o.Load()...)
 			if len(problems) > 0 {
 				return command.Usagef("%s", strings.Join(problems, "; "))
 			}
-			if o.catalogs == nil {
-				o.catalogs = o.library.Names()
+			if o.Names == nil {
+				o.Names = o.Library.Names()
 			}
 			return o.run(cmd.OutOrStdout(), args)
 		},
@@ -52,7 +52,7 @@ func newExplainCommand() *cobra.Command {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	o.addFlags(cmd, "`names` of the catalogs to search; if empty, all of them")
+	o.AddFlags(cmd, "`names` of the catalogs to search; if empty, all of them")
 	cmd.Flags().StringVarP(&o.output, "output", "o", flags.Text, "output format: "+flags.OrList(explainOutputs))
 	flags.CompleteWith(cmd, "output", explainOutputs)
 	return cmd
@@ -63,15 +63,15 @@ func (o *explainOptions) complete(args []string, prefix string) []string {
 	if len(args) > 0 {
 		return nil
 	}
-	if problems := o.load(); len(problems) > 0 {
+	if problems := o.Load(); len(problems) > 0 {
 		return nil
 	}
-	catalogs := o.catalogs
+	catalogs := o.Names
 	if catalogs == nil {
-		catalogs = o.library.Names()
+		catalogs = o.Library.Names()
 	}
 	var words []string
-	for _, e := range reference.Search(o.library, catalogs, nil) {
+	for _, e := range reference.Search(o.Library, catalogs, nil) {
 		words = append(words, e.Key)
 		if _, name, cut := strings.Cut(e.Key, "/"); cut && prefix != "" {
 			words = append(words, name) // which is searched for
@@ -93,11 +93,11 @@ func (o *explainOptions) run(w io.Writer, args []string) error {
 		if f, found := reference.FindFinding(args[0]); found {
 			return o.finding(w, f)
 		}
-		if exact := reference.Find(o.library, o.catalogs, args[0]); len(exact) > 0 {
+		if exact := reference.Find(o.Library, o.Names, args[0]); len(exact) > 0 {
 			return o.explain(w, exact)
 		}
 	}
-	found := reference.Search(o.library, o.catalogs, args)
+	found := reference.Search(o.Library, o.Names, args)
 	switch len(found) {
 	case 0:
 		return fmt.Errorf("no annotation or finding matches %q%s", strings.Join(args, " "), o.suggestion(args))
@@ -110,7 +110,7 @@ func (o *explainOptions) run(w io.Writer, args []string) error {
 // suggestion returns the end of the error about an argument that is neither a key nor a finding.
 func (o *explainOptions) suggestion(args []string) string {
 	if len(args) == 1 {
-		if nearest := reference.Nearest(o.library, o.catalogs, args[0]); nearest != "" {
+		if nearest := reference.Nearest(o.Library, o.Names, args[0]); nearest != "" {
 			return fmt.Sprintf("; did you mean %q?", nearest)
 		}
 	}
@@ -161,7 +161,7 @@ func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
 
 // list prints the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
-	catalogs := reference.Catalogs(o.library, o.catalogs)
+	catalogs := reference.Catalogs(o.Library, o.Names)
 	if o.output == flags.JSON {
 		return report.Encode(w, map[string]any{"catalogs": catalogs})
 	}

@@ -1,4 +1,5 @@
-package app
+// Package output writes what the commands of quayctl that validate objects have found.
+package output
 
 import (
 	"io"
@@ -15,8 +16,8 @@ import (
 	"quaymaster.dev/internal/wrap"
 )
 
-// tool describes this program for SARIF.
-func tool() report.Tool {
+// Tool describes this program for SARIF.
+func Tool() report.Tool {
 	root, err := os.Getwd()
 	if err != nil {
 		root = "" // absolute paths are then reported as they are
@@ -30,9 +31,9 @@ func rule(id string) (report.Rule, bool) {
 	return report.Rule{Doc: finding.Doc{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
 }
 
-// verdict returns the exit code of a command that validates objects: 1 for findings of severity error, 2 if something
+// Verdict returns the exit code of a command that validates objects: 1 for findings of severity error, 2 if something
 // could not be read.
-func verdict(results []report.Result, unreadable bool) error {
+func Verdict(results []report.Result, unreadable bool) error {
 	switch {
 	case unreadable:
 		return command.Exit(command.ExitUsage, nil)
@@ -42,27 +43,27 @@ func verdict(results []report.Result, unreadable bool) error {
 	return nil
 }
 
-// show writes results in a format that lint and audit share. Pages have the title and the summary. With suppressed, SARIF
+// Show writes results in a format that lint and audit share. Pages have the title and the summary. With suppressed, SARIF
 // has the findings that do not count.
-func show(w io.Writer, form string, results []report.Result, title, summary string, suppressed bool) error {
+func Show(w io.Writer, form string, results []report.Result, title, summary string, suppressed bool) error {
 	switch form {
 	case flags.JSON:
 		return report.JSON(w, results)
 	case flags.SARIF:
-		of := tool()
+		of := Tool()
 		of.Suppressed = suppressed
 		return report.SARIF(w, results, of)
 	case flags.HTML:
-		return report.HTML(w, results, title, summary, tool())
+		return report.HTML(w, results, title, summary, Tool())
 	case flags.Table:
 		return report.Table(w, results)
 	}
 	return report.GitHub(w, results)
 }
 
-// widthOf returns the width of a terminal, or 0 for anything else: what programs read has one line for each finding.
-func widthOf(w io.Writer) int {
-	if !isTerminal(w) {
+// WidthOf returns the width of a terminal, or 0 for anything else: what programs read has one line for each finding.
+func WidthOf(w io.Writer) int {
+	if !IsTerminal(w) {
 		return 0
 	}
 	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
@@ -72,16 +73,16 @@ func widthOf(w io.Writer) int {
 	return width
 }
 
-// fitted breaks a line for a terminal.
-func fitted(w io.Writer, line string) string {
-	if width := widthOf(w); width > 0 {
+// Fitted breaks a line for a terminal.
+func Fitted(w io.Writer, line string) string {
+	if width := WidthOf(w); width > 0 {
 		return wrap.Text(line, 0, 0, width)
 	}
 	return line
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

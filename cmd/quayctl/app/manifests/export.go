@@ -1,4 +1,4 @@
-package app
+package manifests
 
 import (
 	"fmt"
@@ -63,7 +63,7 @@ func newExportCommand() *cobra.Command {
 			Use: sub.name, Short: sub.short, Long: sub.long, Args: command.NoArguments,
 			Example: "  quayctl export " + sub.name,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if problems := unknownCatalogs(library.BuiltIn(), o.catalogs); len(problems) > 0 {
+				if problems := flags.UnknownCatalogs(library.BuiltIn(), o.catalogs); len(problems) > 0 {
 					return command.Usagef("%s", strings.Join(problems, "; "))
 				}
 				o.only = len(o.policies) > 0 && !cmd.Flags().Changed("catalog")
