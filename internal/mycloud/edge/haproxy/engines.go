@@ -54,12 +54,16 @@ func split(c *config.Config) (serving, probing *config.Config) {
 	return serving, probing
 }
 
-// Apply makes both do what the configuration says. If probing does not work at all, that is a fault of the edge, because
-// the kernel goes on without it.
+// Apply makes both do what the configuration says, at the same time. If probing does not work at all, that is a fault of the
+// edge, because the kernel goes on without it.
 func (e *Engines) Apply(ctx context.Context, c *config.Config) ([]cloudv1.EdgeFault, error) {
 	serving, probing := split(c)
+	var running sync.WaitGroup
+	var unprobed []cloudv1.EdgeFault
+	var probeErr error
+	running.Go(func() { unprobed, probeErr = e.probing.Apply(ctx, probing) })
 	faults, err := e.serving.Apply(ctx, serving)
-	unprobed, probeErr := e.probing.Apply(ctx, probing)
+	running.Wait()
 	if err != nil {
 		return nil, err
 	}

@@ -30,12 +30,14 @@ const (
 const maxWeight = 1 << 20
 
 const (
-	// weightSteps is the highest weight that HAProxy accepts. Weights of pools that hash are stretched to it, because each
-	// unit of weight adds points to the ring, and few points distribute badly.
+	// weightSteps is the highest weight that HAProxy accepts.
 	weightSteps = 256
-	// mostUnits is how many units of weight a pool that hashes has, or one for each member. Many points take HAProxy seconds
-	// and hundreds of MiB, while all others wait.
-	mostUnits = 1 << 14
+	// hashSteps is the highest weight in pools that hash, to which weights are stretched: each unit of weight adds 16 points
+	// to the ring, and few points distribute badly.
+	hashSteps = 64
+	// mostUnits is how many units of weight the pools of a load balancer that hash have, or one for each member. A million of
+	// them take HAProxy 5 seconds and 1 GiB each time it loads its configuration, while all others wait.
+	mostUnits = 1 << 13
 )
 
 var (
@@ -67,8 +69,9 @@ func kindOf(l *config.Listener) (kind, sendProxy string, err error) {
 	}
 }
 
-// backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without.
-func backendOf(u Unit) (*Backend, []error, error) {
+// backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without. A
+// backend that hashes has that many units of weight, or one for each member.
+func backendOf(u Unit, units int) (*Backend, []error, error) {
 	kind, sendProxy, err := kindOf(u.Listener)
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +82,8 @@ func backendOf(u Unit) (*Backend, []error, error) {
 	}
 	switch u.Pool.Algorithm {
 	case cloudv1.AlgorithmSourceIP:
-		b.Hash = true
+		// What is only checked balances nothing.
+		b.Hash = u.Listener != nil
 	case cloudv1.AlgorithmLeastConnections:
 		b.Least = true
 	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
@@ -94,7 +98,7 @@ func backendOf(u Unit) (*Backend, []error, error) {
 		b.Monitor, b.Connect = m, min(b.Connect, m.Limit)
 		b.Options += m.options()
 	}
-	faulty := b.addServers(u, sendProxy != "")
+	faulty := b.addServers(u, sendProxy != "", units)
 	return b, faulty, nil
 }
 
@@ -142,12 +146,12 @@ func (m *monitor) options() string {
 }
 
 // addServers adds the members, and returns what is wrong with those that it leaves out.
-func (b *Backend) addServers(u Unit, sendsProxy bool) (faulty []error) {
+func (b *Backend) addServers(u Unit, sendsProxy bool, units int) (faulty []error) {
 	highest := 1
 	for _, m := range u.Pool.Members {
 		highest = max(highest, min(m.Weight, maxWeight))
 	}
-	steps := b.steps(highest)
+	steps := b.steps(highest, units)
 	names, ids := map[string]bool{}, map[uint32]bool{}
 	for _, m := range u.Pool.Members {
 		port := m.Port
@@ -181,17 +185,17 @@ func (b *Backend) addServers(u Unit, sendsProxy bool) (faulty []error) {
 
 // steps returns the weight that HAProxy gets for a member with the highest weight, if weights are stretched. It changes by
 // powers of two, so that a client whose members come and go moves seldom.
-func (b *Backend) steps(highest int) int {
-	steps := weightSteps
+func (b *Backend) steps(highest, units int) int {
 	if !b.Hash {
-		return steps
+		return weightSteps
 	}
+	steps := hashSteps
 	for ; steps > 1; steps /= 2 {
-		units := 0
+		used := 0
 		for _, m := range b.Pool.Members {
-			units += stretched(m.Weight, highest, steps)
+			used += stretched(m.Weight, highest, steps)
 		}
-		if units <= mostUnits {
+		if used <= units {
 			break
 		}
 	}

@@ -12,12 +12,12 @@ import (
 // Weights of pools with affinity are stretched as far as the number of members allows, and keep their ratio.
 func TestStretchedWeights(t *testing.T) {
 	for name, test := range map[string]struct{ members, weight, first, other int }{
-		"few members":              {members: 3, weight: 1, first: 256, other: 256},
-		"the most":                 {members: 64, weight: 1, first: 256, other: 256},
-		"more":                     {members: 65, weight: 1, first: 128, other: 128},
-		"many":                     {members: 1000, weight: 1, first: 16, other: 16},
-		"many with little weight":  {members: 200, weight: 256, first: 256, other: 1},
-		"many with half a weight":  {members: 1000, weight: 2, first: 32, other: 16},
+		"few members":              {members: 3, weight: 1, first: 64, other: 64},
+		"the most":                 {members: 128, weight: 1, first: 64, other: 64},
+		"more":                     {members: 129, weight: 1, first: 32, other: 32},
+		"many":                     {members: 1000, weight: 1, first: 8, other: 8},
+		"many with little weight":  {members: 200, weight: 256, first: 64, other: 1},
+		"many with half a weight":  {members: 1000, weight: 2, first: 16, other: 8},
 		"more than there is units": {members: 1 << 15, weight: 1, first: 1, other: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -29,12 +29,47 @@ func TestStretchedWeights(t *testing.T) {
 				}
 				p.Members = append(p.Members, m)
 			}
-			b, _, err := backendOf(Unit{Listener: &config.Listener{Protocol: cloudv1.ProtocolTCP}, Pool: &p})
+			b, _, err := backendOf(Unit{Listener: &config.Listener{Protocol: cloudv1.ProtocolTCP}, Pool: &p}, mostUnits)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if first, other := b.Servers[0].Weight, b.Servers[1].Weight; first != test.first || other != test.other {
 				t.Errorf("weights are %d and %d, want %d and %d", first, other, test.first, test.other)
+			}
+		})
+	}
+}
+
+// However many listeners of a load balancer hash, its members have no more points than it has units, or one unit each.
+func TestUnitsOfLoadBalancer(t *testing.T) {
+	for name, test := range map[string]struct{ listeners, members, most int }{
+		"one listener":           {listeners: 1, members: 100, most: mostUnits},
+		"many with few members":  {listeners: 256, members: 2, most: mostUnits},
+		"many with many members": {listeners: 256, members: 30, most: 256 * 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var units []Unit
+			for n := range test.listeners {
+				u := poolOf("lb", n, test.members)
+				u.Pool.Algorithm = cloudv1.AlgorithmSourceIP
+				u.Listener = &config.Listener{
+					LoadBalancer: "lb", Key: u.Pool.ID.Key, Protocol: cloudv1.ProtocolTCP, Engine: config.Proxy,
+					Address: netip.MustParseAddr("203.0.113.1"), Port: uint16(1 + n), Pool: u.Pool.ID,
+				}
+				units = append(units, u)
+			}
+			p, _, servers := planned(units, nil, 1<<20)
+			if len(p.Faults) > 0 || servers["lb"] != test.listeners*test.members {
+				t.Fatalf("%d servers, faults %v", servers["lb"], p.Faults)
+			}
+			used := 0
+			for i := range p.Backends {
+				for _, s := range p.Backends[i].Servers {
+					used += s.Weight
+				}
+			}
+			if used > test.most || used <= test.most/4 {
+				t.Errorf("%d units, want at most %d, and not much less", used, test.most)
 			}
 		})
 	}

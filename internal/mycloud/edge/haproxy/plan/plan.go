@@ -205,7 +205,12 @@ func Of(
 	p := &planner{
 		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates,
 		checks: checkShares(files, units), servers: serverShares(),
-		backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
+		hashing: map[string]int{}, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
+	}
+	for _, u := range units {
+		if u.Listener != nil && u.Pool.Algorithm == cloudv1.AlgorithmSourceIP {
+			p.hashing[u.LoadBalancer()]++
+		}
 	}
 	// Those that are there keep what they have: they come before those that grow, and what was removed comes last.
 	rank := func(u Unit) int {
@@ -255,8 +260,10 @@ type planner struct {
 	accepted Unit
 	// checks and servers are what load balancers may still have.
 	checks, servers *shares
-	backends        map[string]int
-	binds           map[netip.AddrPort]bool
+	// hashing is how many listeners of load balancers have pools that hash.
+	hashing  map[string]int
+	backends map[string]int
+	binds    map[netip.AddrPort]bool
 	// faulty has the members that are faults already, because several listeners use their pool.
 	faulty map[string]bool
 }
@@ -277,7 +284,7 @@ func (p *planner) add(u Unit) error {
 	if err := p.fits(u, servers, checks); err != nil {
 		return err
 	}
-	b, faulty, err := backendOf(u)
+	b, faulty, err := backendOf(u, mostUnits/max(p.hashing[u.LoadBalancer()], 1))
 	if err != nil {
 		return err
 	}
