@@ -138,6 +138,7 @@ func (u Unit) Fault(err error) cloudv1.EdgeFault {
 func Units(c *config.Config) []Unit {
 	// The engine keeps the units, whatever becomes of the configuration.
 	c = &config.Config{Listeners: slices.Clone(c.Listeners), Pools: slices.Clone(c.Pools)}
+	pace(c.Pools)
 	pools := map[config.PoolID]*config.Pool{}
 	for i := range c.Pools {
 		pools[c.Pools[i].ID] = &c.Pools[i]

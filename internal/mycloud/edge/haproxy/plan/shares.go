@@ -1,15 +1,20 @@
 package plan
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+
+	"quaymaster.dev/internal/mycloud/edge/config"
+)
 
 // Each member takes time when HAProxy loads its configuration and says how members are, while all others wait. With
 // 84,000 servers, it did not answer for 20 seconds on a busy machine.
 const (
 	// ownServers is how many servers each load balancer has for itself.
-	ownServers = 256
+	ownServers = 128
 	// commonServers is how many there are in common, and mostServers how many of them one load balancer gets.
-	commonServers = 1 << 14
-	mostServers   = commonServers / 2
+	commonServers = 1 << 13
+	mostServers   = commonServers / 4
 )
 
 // shares divides something among load balancers: each has some for itself, whatever others do, and more as long as it has
@@ -48,6 +53,30 @@ func (s *shares) take(loadBalancer string, n int) {
 	used := s.used[loadBalancer]
 	s.used[loadBalancer] = used + n
 	s.common -= max(used+n-s.own, 0) - max(used-s.own, 0)
+}
+
+// mostChecks is how many checks a load balancer has each second. Checks of 8,000 members each second take a processor.
+const mostChecks = 1000
+
+// pace lengthens the intervals of the checks of load balancers that have too many each second, by powers of two, because a
+// different interval takes a reload.
+func pace(pools []config.Pool) {
+	rates := map[string]float64{}
+	for i := range pools {
+		if m := pools[i].Monitor; m != nil {
+			rates[pools[i].ID.LoadBalancer] += float64(len(pools[i].Members)) / cmp.Or(limited(m.Interval), defaultInterval).Seconds()
+		}
+	}
+	for i := range pools {
+		if pools[i].Monitor == nil {
+			continue
+		}
+		m := *pools[i].Monitor
+		for rate := rates[pools[i].ID.LoadBalancer]; rate > mostChecks; rate /= 2 {
+			m.Interval = 2 * cmp.Or(limited(m.Interval), defaultInterval)
+		}
+		pools[i].Monitor = &m
+	}
 }
 
 // fits returns an error if a unit needs more than its load balancer may still have. One that has no more members than

@@ -96,3 +96,23 @@ func TestSharesOfServersAndChecks(t *testing.T) {
 		})
 	}
 }
+
+// A load balancer with too many members for its intervals is checked less often, others are not.
+func TestPaceOfChecks(t *testing.T) {
+	c := &config.Config{}
+	for id, members := range map[string]int{"few": 100, "most": mostChecks, "more": mostChecks + 1, "many": 5 * mostChecks} {
+		u := poolOf(id, 80, members)
+		c.Pools = append(c.Pools, *u.Pool)
+	}
+	intervals := map[string]time.Duration{}
+	for _, u := range Units(c) {
+		intervals[u.LoadBalancer()] = u.Pool.Monitor.Interval
+	}
+	want := map[string]time.Duration{"few": time.Second, "most": time.Second, "more": 2 * time.Second, "many": 8 * time.Second}
+	if !maps.Equal(intervals, want) {
+		t.Errorf("intervals %v, want %v", intervals, want)
+	}
+	if c.Pools[0].Monitor.Interval != time.Second {
+		t.Error("the configuration was changed")
+	}
+}
