@@ -29,6 +29,25 @@ func LoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
+// Partial is LoadBalancer for callers that must know that a load balancer exists, even if this client cannot decode it: then
+// Undecodable says why, and only what identifies it is set, as far as it can be decoded. An object without id is an error.
+func Partial(data []byte) (*cloudv1.LoadBalancer, error) {
+	lb, err := LoadBalancer(data)
+	if err == nil {
+		return lb, nil
+	}
+	lb = &cloudv1.LoadBalancer{Undecodable: err.Error()}
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(data, &members)
+	for name, field := range map[string]any{"id": &lb.ID, "name": &lb.Name, "tags": &lb.Tags, "revision": &lb.Revision} {
+		_ = json.Unmarshal(members[name], field)
+	}
+	if lb.ID == "" {
+		return nil, err
+	}
+	return lb, nil
+}
+
 // Decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
 func Decode(body []byte, out any) error {
 	switch out := out.(type) {
