@@ -323,7 +323,7 @@ func (c *Controller) candidates() ([]candidate, error) {
 		n.draining, n.drained = c.drains.observe(node.UID, o, now)
 		n.mark, n.invalid = c.marks.parse(node, o, n.draining, now)
 		n.draining = n.draining || n.mark.draining
-		n.unmarked = slices.Clone(c.marks.unmarked[node.UID])
+		n.unmarked = slices.Clone(c.marks.of(node.UID).unmarked)
 		list = append(list, n)
 		present[node.UID] = true
 	}

@@ -48,39 +48,17 @@ func Partial(data []byte) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
-// Decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
+// Decode decodes the body of a response into out. A load balancer keeps the members that this client does not know.
 func Decode(body []byte, out any) error {
-	switch out := out.(type) {
-	case *cloudv1.LoadBalancer:
-		lb, err := LoadBalancer(body)
-		if err == nil {
-			*out = *lb
-		}
-		return err
-	case *cloudv1.List[cloudv1.LoadBalancer]:
-		return decodeList(body, out)
+	one, ok := out.(*cloudv1.LoadBalancer)
+	if !ok {
+		return json.Unmarshal(body, out)
 	}
-	return json.Unmarshal(body, out)
-}
-
-func decodeList(body []byte, out *cloudv1.List[cloudv1.LoadBalancer]) error {
-	if strict(body, out) == nil {
-		return nil
+	lb, err := LoadBalancer(body)
+	if err == nil {
+		*one = *lb
 	}
-	*out = cloudv1.List[cloudv1.LoadBalancer]{}
-	if err := json.Unmarshal(body, out); err != nil {
-		return err
-	}
-	var raw struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(body, &raw); err != nil {
-		return err
-	}
-	for i := range out.Items {
-		out.Items[i].Unknown = raw.Items[i]
-	}
-	return nil
+	return err
 }
 
 // strict decodes data and fails if it has members without a field: usually it has none, and one pass is enough.
