@@ -291,7 +291,7 @@ func (c *Controller) settle(name string, r *request, id string, err error) {
 	}
 }
 
-// requested returns a copy of the requests for a sync to settle. Those that have failed and that nobody has repeated for
+// requested returns a copy of the requests for a sync to settle. Those that have failed and were not repeated for
 // unusedTime are dropped: their groups do not exist.
 func (c *Controller) requested() map[string]*request {
 	now := c.o.Clock.Now()

@@ -94,7 +94,7 @@ func refer(t *testing.T, c *cloud.Cloud, name string) {
 	}
 }
 
-// Requests that fail are forgotten half an hour after nobody repeats them, with everything about their groups.
+// Requests that fail are forgotten if no Service repeats them for half an hour, with everything about their groups.
 func TestFailedRequests(t *testing.T) {
 	s := stepwise(t, 1)
 	s.put(node(1))
@@ -114,7 +114,7 @@ func TestFailedRequests(t *testing.T) {
 	}
 	s.clock.Step(31 * time.Minute)
 	if _, err := s.Sync(s.quiet(), true); err != nil {
-		t.Errorf("error %v, want none of groups that nobody asks for", err)
+		t.Errorf("error %v, want none of groups that no Service asks for", err)
 	}
 	if n := s.Remembered(); n != 1 {
 		t.Errorf("%d groups are remembered, want 1", n)
