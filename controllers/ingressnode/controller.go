@@ -291,10 +291,14 @@ func (c *Controller) settle(name string, r *request, id string, err error) {
 	}
 }
 
-// requested returns a copy of the requests for a sync to settle.
+// requested returns a copy of the requests for a sync to settle. Those that have failed and were not repeated for
+// unusedTime are dropped: their groups do not exist.
 func (c *Controller) requested() map[string]*request {
+	now := c.o.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.requests, func(_ string, r *request) bool { return r.err != nil && now.Sub(r.asked) >= unusedTime })
+	maps.DeleteFunc(c.ids, func(name, _ string) bool { return c.requests[name] == nil && c.cloud[name].ID == "" })
 	return maps.Clone(c.requests)
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,71 +21,129 @@ const reasonInvalid = "InvalidIngressNodeAnnotation"
 // marks keeps the last valid annotation of every Node, so that an invalid one does not move traffic.
 type marks struct {
 	recorder record.EventRecorder
-	valid    map[types.UID]mark
-	// unmarked are the groups whose mark was taken from a Node since their last successful sync.
-	unmarked map[types.UID][]string
-	// reported is the invalid value of each Node that an Event has reported.
-	reported map[types.UID]string
+	nodes    map[types.UID]*history
+}
+
+// history is what is known of the marks of a Node.
+type history struct {
+	// known is true once there was a valid annotation: valid is the last one, counted what counts of it.
+	known          bool
+	valid, counted mark
+	rest           rest
+	// unmarked are the groups whose mark was taken since their last successful sync.
+	unmarked []string
+	// reported is the invalid value that an Event has reported; nil if there is none.
+	reported *string
 }
 
 func newMarks(recorder record.EventRecorder) *marks {
-	return &marks{
-		recorder: recorder, valid: map[types.UID]mark{}, unmarked: map[types.UID][]string{}, reported: map[types.UID]string{},
-	}
+	return &marks{recorder: recorder, nodes: map[types.UID]*history{}}
 }
 
-// parse returns the mark of a Node: its annotation or, if that is invalid, its last valid one. invalid is true if there
-// is neither.
-func (m *marks) parse(node *corev1.Node, o observed) (last mark, invalid bool) {
+// of returns what is known of a Node.
+func (m *marks) of(uid types.UID) *history {
+	if m.nodes[uid] == nil {
+		m.nodes[uid] = &history{}
+	}
+	return m.nodes[uid]
+}
+
+// parse returns what counts of the mark of a Node: of its annotation or, if that is invalid, of its last valid one. invalid
+// is true if there is neither.
+func (m *marks) parse(node *corev1.Node, o observed, draining bool, now time.Time) (last mark, invalid bool) {
 	current, err := mark{}, error(nil)
 	if o.annotated {
 		current, err = parseMark(o.annotation)
 	}
-	if err == nil {
-		m.compare(node.UID, current)
-		m.valid[node.UID] = current
-		delete(m.reported, node.UID)
-		return current, false
-	}
-	last, remembered := m.valid[node.UID]
-	if reported, ok := m.reported[node.UID]; !ok || reported != o.annotation {
+	n := m.of(node.UID)
+	switch {
+	case err == nil:
+		n.valid, n.reported = current, nil
+	case n.reported == nil || *n.reported != o.annotation:
 		effect := "the previous value stays in effect"
-		if !remembered {
+		if !n.known {
 			effect = "its membership in node groups is unchanged"
 		}
 		m.recorder.Eventf(node, corev1.EventTypeWarning, reasonInvalid,
 			"annotation %s: invalid value %q: must be true, false or a list of groups such as edge,inner: %v; %s",
 			Annotation, o.annotation, err, effect)
-		m.reported[node.UID] = o.annotation
+		n.reported = &o.annotation
 	}
-	return last, !remembered
+	if err != nil && !n.known {
+		return mark{}, true
+	}
+	return m.count(node, o.excluded, draining, now), false
 }
 
-// compare remembers which marks were taken from a Node: a person has decided that it leaves these groups.
-func (m *marks) compare(uid types.UID, current mark) {
-	taken := slices.DeleteFunc(m.unmarked[uid], current.has)
-	for _, group := range m.valid[uid].groups {
-		if !current.has(group) {
-			taken = append(taken, group)
+// reasonRestless is the reason of Events about Nodes that leave and join groups too often.
+const reasonRestless = "IngressNodeRestless"
+
+const (
+	// A Node that leaves groups again and again joins only after a rest, which doubles from restBase to restMax: each time,
+	// all its groups are written, and Services need the same budget of calls. Leaving never waits.
+	restBase, restMax = time.Second, time.Minute
+	// restForgotten is how long after its rest a Node that leaves counts as one that has never left before.
+	restForgotten = 2 * time.Minute
+)
+
+// rest is the time in which a Node that has just left does not join.
+type rest struct {
+	until  time.Time
+	length time.Duration
+	// withholds is true if the Node would join otherwise.
+	withholds bool
+}
+
+// count returns what counts of a Node's mark: what it takes from the Node, at once, and what it adds, unless the Node rests.
+// Groups whose mark was taken are remembered: a person has decided that the Node leaves them.
+func (m *marks) count(node *corev1.Node, excluded, draining bool, now time.Time) mark {
+	n := m.of(node.UID)
+	asked, was, r := n.valid, n.counted, &n.rest
+	asked.never, asked.draining = asked.never || excluded, draining
+	counts, withheld := asked, r.withholds
+	if r.withholds = false; now.Before(r.until) {
+		counts.never, counts.draining = asked.never || was.never, asked.draining || was.draining
+		counts.groups = filter(asked.groups, was.has)
+		r.withholds = counts.never != asked.never || counts.draining != asked.draining || len(counts.groups) < len(asked.groups)
+	}
+	if r.withholds && !withheld {
+		m.recorder.Eventf(node, corev1.EventTypeWarning, reasonRestless, "the node leaves and joins ingress groups too often "+
+			"(annotation %s, exclude label, cordons or taints); it leaves at once, but joins at most once per %s", Annotation, restMax)
+	}
+	taken := filter(was.groups, func(group string) bool { return !counts.has(group) })
+	if n.known && (len(taken) > 0 || counts.never && !was.never || counts.draining && !was.draining) {
+		if r.length = min(max(2*r.length, restBase), restMax); now.Sub(r.until) > restForgotten {
+			r.length = 0 // anyone may change their mind once
+		}
+		r.until = now.Add(r.length)
+	}
+	n.unmarked = append(slices.DeleteFunc(n.unmarked, counts.has), taken...)
+	n.known, n.counted = true, counts
+	return counts
+}
+
+// next returns the time until another Node that would join has rested; 0 if there is none.
+func (m *marks) next(now time.Time) time.Duration {
+	var next time.Duration
+	for _, n := range m.nodes {
+		if n.rest.withholds {
+			next = sooner(next, n.rest.until.Sub(now))
 		}
 	}
-	m.unmarked[uid] = taken
+	return next
 }
 
 // settled forgets the marks that were taken from Nodes, which have left by now if they were to leave, except for those of
 // groups that failed.
 func (m *marks) settled(failed []string) {
-	maps.DeleteFunc(m.unmarked, func(uid types.UID, groups []string) bool {
-		m.unmarked[uid] = slices.DeleteFunc(groups, func(group string) bool { return !slices.Contains(failed, group) })
-		return len(m.unmarked[uid]) == 0
-	})
+	for _, n := range m.nodes {
+		n.unmarked = slices.DeleteFunc(n.unmarked, func(group string) bool { return !slices.Contains(failed, group) })
+	}
 }
 
 // forgetAllBut drops the state of Nodes that no longer exist.
 func (m *marks) forgetAllBut(present map[types.UID]bool) {
-	maps.DeleteFunc(m.valid, func(uid types.UID, _ mark) bool { return !present[uid] })
-	maps.DeleteFunc(m.unmarked, func(uid types.UID, _ []string) bool { return !present[uid] })
-	maps.DeleteFunc(m.reported, func(uid types.UID, _ string) bool { return !present[uid] })
+	maps.DeleteFunc(m.nodes, func(uid types.UID, _ *history) bool { return !present[uid] })
 }
 
 // Annotation lists the groups of ingress nodes that a Node belongs to. Nodes in clusters carry it: the key must not
@@ -100,6 +159,8 @@ type mark struct {
 	never bool
 	// groups are the groups that the Node is marked for.
 	groups []string
+	// draining is true if the Node is about to leave, whatever its annotation.
+	draining bool
 }
 
 func (m mark) has(group string) bool { return slices.Contains(m.groups, group) }

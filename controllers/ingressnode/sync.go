@@ -47,7 +47,8 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		return 0, err
 	}
 	names := c.turns.order(slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests))), asked)
-	p := pass{next: c.drains.next(c.o.Clock.Now())}
+	now := c.o.Clock.Now()
+	p := pass{next: sooner(c.drains.next(now), c.marks.next(now))}
 	if err := c.readMachines(ctx, names, nodes); err != nil {
 		p.errs, p.unsettled = append(p.errs, err), slices.Clone(names)
 	}
@@ -319,9 +320,10 @@ func (c *Controller) candidates() ([]candidate, error) {
 	for _, node := range nodes {
 		o := observe(node)
 		n := o.candidate(node.Name, c.o.InstanceID)
-		n.mark, n.invalid = c.marks.parse(node, o)
-		n.unmarked = slices.Clone(c.marks.unmarked[node.UID])
 		n.draining, n.drained = c.drains.observe(node.UID, o, now)
+		n.mark, n.invalid = c.marks.parse(node, o, n.draining, now)
+		n.draining = n.draining || n.mark.draining
+		n.unmarked = slices.Clone(c.marks.of(node.UID).unmarked)
 		list = append(list, n)
 		present[node.UID] = true
 	}

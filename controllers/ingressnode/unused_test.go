@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,33 @@ func refer(t *testing.T, c *cloud.Cloud, name string) {
 	}}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Requests that fail are forgotten if no Service repeats them for half an hour, with everything about their groups.
+func TestFailedRequests(t *testing.T) {
+	s := stepwise(t, 1)
+	s.put(node(1))
+	s.begin()
+	s.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/node-groups" {
+			return false
+		}
+		cloud.Problem(w, http.StatusUnprocessableEntity, cloudv1.CodeInvalid)
+		return true
+	})
+	for i := range 20 {
+		s.Request(fmt.Sprintf("refused-%d", i))
+	}
+	if _, err := s.Sync(s.quiet(), true); err == nil {
+		t.Fatal("no error")
+	}
+	s.clock.Step(31 * time.Minute)
+	if _, err := s.Sync(s.quiet(), true); err != nil {
+		t.Errorf("error %v, want none of groups that no Service asks for", err)
+	}
+	if n := s.Remembered(); n != 1 {
+		t.Errorf("%d groups are remembered, want 1", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"maps"
 	"net/netip"
 	"time"
 )
@@ -63,11 +64,7 @@ func (a attempts) keep(changes []Change, now time.Time) []Change {
 			due = append(due, c)
 		}
 	}
-	for destination := range a {
-		if !wanted[destination] {
-			delete(a, destination)
-		}
-	}
+	maps.DeleteFunc(a, func(destination netip.Prefix, _ *attempt) bool { return !wanted[destination] })
 	return due
 }
 

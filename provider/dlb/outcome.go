@@ -40,6 +40,8 @@ const (
 	reasonAddressInUse = "AddressInUse"
 	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.
 	reasonDisowned = "LoadBalancerNotOwned"
+	// reasonUnreadable: the load balancer exists, but what the cloud returns cannot be decoded.
+	reasonUnreadable = "LoadBalancerUnreadable"
 	// reasonNotHolder: another cluster with the same UID may write to the cloud, this one may not.
 	reasonNotHolder = holder.ReasonHeldByAnother
 	// reasonClusterID: the cluster's objects are named after another clusterID, so nothing is written to the cloud.
@@ -61,7 +63,7 @@ const (
 var (
 	refusalReasons = []string{
 		reasonInvalid, reasonRefused, reasonDrifted, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
-		reasonAddressInUse, reasonNotHolder, reasonClusterID, reasonOtherCloud,
+		reasonAddressInUse, reasonUnreadable, reasonNotHolder, reasonClusterID, reasonOtherCloud,
 	}
 	degradedReasons = []string{reasonOffline, reasonNoBackends, reasonDegraded}
 )

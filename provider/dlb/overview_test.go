@@ -25,7 +25,7 @@ const begin = 1_000_000
 func (w *fixture) expectMetrics(when string, want map[string][2]int) {
 	w.t.Helper()
 	reasons := []string{
-		"AddressInUse", "CloudChanged", "ClusterIDChanged", "ClusterUIDHeldByAnother", "Configured", "DeletionProtected", "Drifted", "InvalidConfiguration", "LoadBalancerMissing", "LoadBalancerNotOwned", "Pending",
+		"AddressInUse", "CloudChanged", "ClusterIDChanged", "ClusterUIDHeldByAnother", "Configured", "DeletionProtected", "Drifted", "InvalidConfiguration", "LoadBalancerMissing", "LoadBalancerNotOwned", "LoadBalancerUnreadable", "Pending",
 		"RefusedByCloud", "SyncFailing", "Unreported",
 	}
 	var services, unsettled strings.Builder

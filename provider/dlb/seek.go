@@ -39,7 +39,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		return b.seekByTags(ctx, r)
 	}
 	if lb := b.o.Mirror.LoadBalancers.Get(id); lb != nil && ownership.Bears(lb.Tags, r.tags) {
-		return b.sighted(r, lb), nil
+		return b.sighted(r, lb)
 	}
 	abandoned := r.svc.Annotations[record.AnnotationAbandon] == id
 	if err := b.paused(r, id); err != nil && !abandoned {
@@ -51,7 +51,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	}
 	if err == nil && ownership.Bears(lb.Tags, r.tags) {
 		b.o.Mirror.LoadBalancers.Put(ctx, lb)
-		return b.sighted(r, lb), nil
+		return b.sighted(r, lb)
 	}
 	// A record that was edited, or not stored after a creation, does not hide the Service's load balancer.
 	other, ambiguous := b.bearing(r)
@@ -59,7 +59,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	case ambiguous != nil:
 		return nil, ambiguous
 	case other != nil && other.ID != id:
-		return b.sighted(r, other), nil
+		return b.sighted(r, other)
 	case abandoned:
 		return nil, nil
 	case r.inherited() && (err != nil && !r.record.Deleting || err == nil && b.foreign(lb, r.tags)):
@@ -103,8 +103,11 @@ func (b *Balancer) foreign(lb *cloudv1.LoadBalancer, tags map[string]string) boo
 // seekByTags is seek for a Service without a record.
 func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
 	lb, err := b.bearing(r)
-	if lb != nil || err != nil {
-		return b.sighted(r, lb), err
+	if err != nil {
+		return nil, err
+	}
+	if lb != nil {
+		return b.sighted(r, lb)
 	}
 	published := len(r.svc.Status.LoadBalancer.Ingress) > 0
 	if !published && !r.removing {
@@ -124,7 +127,10 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 			b.o.Mirror.LoadBalancers.Put(ctx, &list.Items[i])
 		}
 		lb, err := one(list.Items)
-		return b.sighted(r, lb), err
+		if err != nil {
+			return nil, err
+		}
+		return b.sighted(r, lb)
 	}
 	switch {
 	case abandoned:
@@ -163,12 +169,16 @@ func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 		strings.Join(ids, ", "), ownership.ServiceUID)}
 }
 
-func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {
-	if lb != nil {
-		b.missing.Forget(r.svc.UID)
-		b.disowned.Forget(r.svc.UID)
+// sighted notes that the cloud has the Service's load balancer. If that is all that is known, nothing can be done about it.
+func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
+	b.missing.Forget(r.svc.UID)
+	b.disowned.Forget(r.svc.UID)
+	if lb.Undecodable != "" {
+		return nil, &refusal{reason: reasonUnreadable, message: fmt.Sprintf(
+			"load balancer %s exists, but what the cloud returns cannot be read, so it is neither changed nor deleted: %s; upgrade "+
+				"Quaymaster, or correct the load balancer in the cloud", lb.ID, lb.Undecodable)}
 	}
-	return lb
+	return lb, nil
 }
 
 // another returns the other Service of the cluster that a load balancer belongs to, or nil.

@@ -60,7 +60,7 @@ type Options struct {
 
 // Mirror is a copy of the cloud's objects that concern this cluster.
 type Mirror struct {
-	// LoadBalancers are those with the cluster's tag. Find returns those of a Service by its UID.
+	// LoadBalancers are those with the cluster's tag, Undecodable ones included. Find returns those of a Service by its UID.
 	LoadBalancers *Store[cloudv1.LoadBalancer]
 	// Instances are all instances, with the tombstones of deleted ones. Find returns those with a hostname.
 	Instances *Store[cloudv1.Instance]
@@ -154,14 +154,14 @@ func New(o Options) *Mirror {
 	var clusterUID atomic.Value
 	clusterUID.Store("")
 	m.LoadBalancers = newStore(&Store[cloudv1.LoadBalancer]{
-		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: lossless.LoadBalancer,
+		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: lossless.Partial,
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
 			tags, err := o.Cluster.Tags(ctx)
 			if err != nil {
 				return nil, err
 			}
 			clusterUID.Store(tags[ownership.ClusterUID])
-			return o.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
+			return o.Cloud.ListKnownLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
 		},
 		holds:  func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID.Load() },
 		index:  func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },

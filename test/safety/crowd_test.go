@@ -110,9 +110,15 @@ func (w *world) get(name string) *corev1.Service {
 // defaultGroup returns the id of the node group that Services use unless they name one.
 func (w *world) defaultGroup() string {
 	w.t.Helper()
-	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.IngressGroup: "default"}})
+	return w.group("default")
+}
+
+// group returns the id of a node group.
+func (w *world) group(name string) string {
+	w.t.Helper()
+	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.IngressGroup: name}})
 	if w.must(err); len(list.Items) != 1 {
-		w.t.Fatalf("%d default node groups, want 1", len(list.Items))
+		w.t.Fatalf("%d node groups %s, want 1", len(list.Items), name)
 	}
 	return list.Items[0].ID
 }
@@ -150,6 +156,18 @@ func (s *seen) since(call string, at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.last[call].Before(at)
+}
+
+// any reports whether there was a request since then whose method and path begin like that.
+func (s *seen) any(prefix string, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for call, last := range s.last {
+		if strings.HasPrefix(call, prefix) && !last.Before(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // patience is how long an operation may take before it counts as stuck.
@@ -333,5 +351,86 @@ func TestAbandonedGroups(t *testing.T) {
 		if t.Logf("%s after %s (%s)", what, d, calm[what]); d > 2*calm[what] {
 			t.Errorf("%s after %s, want at most twice %s", what, d, calm[what])
 		}
+	}
+}
+
+// TestRestlessNode: a Node that leaves and joins its groups all the time delays no Service of these groups for long, and
+// when it leaves after it has come to rest, it leaves at once.
+func TestRestlessNode(t *testing.T) {
+	const groups = 20
+	var names []string
+	for i := range groups {
+		names = append(names, fmt.Sprintf("crowd-%d", i))
+	}
+	all := strings.Join(names, ",")
+	for name, leave := range map[string]func(*corev1.Node){
+		"annotated with false": func(n *corev1.Node) { n.Annotations[ingressNode] = "false" },
+		"marked for others":    func(n *corev1.Node) { n.Annotations[ingressNode] = "others" },
+		"excluded":             func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "" },
+		"scaled down": func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { restless(t, name, all, groups, leave) }) })
+	}
+}
+
+func restless(t *testing.T, name, all string, groups int, leave func(*corev1.Node)) {
+	t.Helper()
+	w := newCrowdedWorld(t)
+	w.crowd(groups, []string{"in many ingress groups"})
+	w.settle(0)
+	update := func(leaves bool) {
+		w.updateNode("node-2", "", func(node *corev1.Node) {
+			node.Annotations = map[string]string{ingressNode: all}
+			delete(node.Labels, corev1.LabelNodeExcludeBalancers)
+			if node.Spec.Taints = nil; leaves {
+				leave(node)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var toggles sync.WaitGroup
+	toggles.Go(func() {
+		for leaves := true; ; leaves = !leaves {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+				update(leaves)
+			}
+		}
+	})
+	time.Sleep(time.Minute)
+	var longest time.Duration
+	for i, group := range []string{"crowd-0", "new"} {
+		service := fmt.Sprintf("in-%d", i)
+		w.service(service, func(svc *corev1.Service) {
+			svc.Namespace, svc.Annotations[annotation+"ingress-group"] = crowded, group
+		})
+		longest = max(longest, took(func() bool {
+			svc, err := w.api.CoreV1().Services(crowded).Get(t.Context(), service, metav1.GetOptions{})
+			w.must(err)
+			return len(svc.Status.LoadBalancer.Ingress) > 0
+		}))
+	}
+	close(stop)
+	toggles.Wait()
+	update(false)
+	time.Sleep(10 * time.Minute)
+	s, begin := w.observeRequests(), time.Now()
+	update(true)
+	left := took(func() bool { return s.any("PATCH /v1/node-groups/", begin) })
+	figure(t, "a node of %d groups is %s every other second: a service is published after %.1f s; later, the node begins to leave after %.1f s",
+		groups, name, longest.Seconds(), left.Seconds())
+	if longest > time.Minute {
+		t.Errorf("a service is published after %s, want at most a minute", longest)
+	}
+	if left > 2*time.Second {
+		t.Errorf("the node begins to leave after %s, want at most two seconds", left)
+	}
+	w.stop()
+	for _, v := range w.violations {
+		t.Error(v)
 	}
 }

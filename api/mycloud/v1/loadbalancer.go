@@ -97,6 +97,9 @@ type LoadBalancer struct {
 	// Unknown is the tree as a client read it, if it has members for which the client has no field, so that an update can
 	// keep them. It is not part of the API.
 	Unknown json.RawMessage `json:"-"`
+	// Undecodable says why a client could not decode the load balancer, of which it knows no more than that it exists. It is
+	// not part of the API.
+	Undecodable string `json:"-"`
 }
 
 // Addresses returns the addresses that the cloud has given to the load balancer.

@@ -2,6 +2,7 @@ package cloudapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,9 +18,33 @@ func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*c
 
 // ListLoadBalancers reads all pages of the load balancers that o selects, with their trees.
 func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error) {
-	return list[cloudv1.LoadBalancer](
-		ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o,
-	)
+	return c.listTrees(ctx, o, lossless.LoadBalancer)
+}
+
+// ListKnownLoadBalancers is ListLoadBalancers, except that a load balancer that cannot be decoded does not fail the list: see
+// LoadBalancer.Undecodable.
+func (c *Client) ListKnownLoadBalancers(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+	return c.listTrees(ctx, o, lossless.Partial)
+}
+
+func (c *Client) listTrees(
+	ctx context.Context, o ListOptions, decode func([]byte) (*cloudv1.LoadBalancer, error),
+) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+	r := &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}
+	raw, err := list[json.RawMessage](ctx, c, r, o)
+	if err != nil {
+		return nil, err
+	}
+	trees := &cloudv1.List[cloudv1.LoadBalancer]{Revision: raw.Revision, Complete: raw.Complete}
+	trees.Items = make([]cloudv1.LoadBalancer, 0, len(raw.Items))
+	for _, item := range raw.Items {
+		lb, err := decode(item)
+		if err != nil {
+			return nil, malformed(r, err.Error())
+		}
+		trees.Items = append(trees.Items, *lb)
+	}
+	return trees, nil
 }
 
 // CreateLoadBalancer creates a load balancer. If the cloud continues in a job, it returns the job's id, for WaitJob;

@@ -119,6 +119,33 @@ func TestUpdatesOfWhatTheyKnow(t *testing.T) {
 	}
 }
 
+// A load balancer that cannot be decoded fails a list of what is decoded, but not one of what is known to exist.
+func TestUndecodable(t *testing.T) {
+	const item = `{"id":"lb-2","name":"odd","tags":{"a":"1"},"revision":"8","scheme":"public","listeners":"many"}`
+	body := `{"items":[` + newer + `,` + item + `],"revision":"8","complete":true}`
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) { answer(200, asJSON, body)(w, r) })
+	if _, err := c.ListLoadBalancers(t.Context(), cloudapi.ListOptions{}); err == nil {
+		t.Error("no error")
+	}
+	list, err := c.ListKnownLoadBalancers(t.Context(), cloudapi.ListOptions{})
+	if err != nil || len(list.Items) != 2 || list.Items[0].Undecodable != "" {
+		t.Fatalf("%+v, %v, want both", list, err)
+	}
+	odd := list.Items[1]
+	if odd.Undecodable == "" {
+		t.Error("nothing says why it could not be decoded")
+	}
+	odd.Undecodable = ""
+	want := cloudv1.LoadBalancer{Object: cloudv1.Object{ID: "lb-2", Name: "odd", Tags: map[string]string{"a": "1"}, Revision: "8"}}
+	if diff := cmp.Diff(want, odd); diff != "" {
+		t.Errorf("unexpected load balancer (-want +got):\n%s", diff)
+	}
+	body = `{"items":[{"id":7}],"revision":"8","complete":true}`
+	if _, err := c.ListKnownLoadBalancers(t.Context(), cloudapi.ListOptions{}); err == nil {
+		t.Error("no error for an object without id")
+	}
+}
+
 func parsed(t *testing.T, data []byte) (value any) {
 	t.Helper()
 	if err := json.Unmarshal(data, &value); err != nil {

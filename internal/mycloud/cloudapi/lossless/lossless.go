@@ -29,39 +29,36 @@ func LoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
-// Decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
-func Decode(body []byte, out any) error {
-	switch out := out.(type) {
-	case *cloudv1.LoadBalancer:
-		lb, err := LoadBalancer(body)
-		if err == nil {
-			*out = *lb
-		}
-		return err
-	case *cloudv1.List[cloudv1.LoadBalancer]:
-		return decodeList(body, out)
+// Partial is LoadBalancer for callers that must know that a load balancer exists, even if this client cannot decode it: then
+// Undecodable says why, and only what identifies it is set, as far as it can be decoded. An object without id is an error.
+func Partial(data []byte) (*cloudv1.LoadBalancer, error) {
+	lb, err := LoadBalancer(data)
+	if err == nil {
+		return lb, nil
 	}
-	return json.Unmarshal(body, out)
+	lb = &cloudv1.LoadBalancer{Undecodable: err.Error()}
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(data, &members)
+	for name, field := range map[string]any{"id": &lb.ID, "name": &lb.Name, "tags": &lb.Tags, "revision": &lb.Revision} {
+		_ = json.Unmarshal(members[name], field)
+	}
+	if lb.ID == "" {
+		return nil, err
+	}
+	return lb, nil
 }
 
-func decodeList(body []byte, out *cloudv1.List[cloudv1.LoadBalancer]) error {
-	if strict(body, out) == nil {
-		return nil
+// Decode decodes the body of a response into out. A load balancer keeps the members that this client does not know.
+func Decode(body []byte, out any) error {
+	one, ok := out.(*cloudv1.LoadBalancer)
+	if !ok {
+		return json.Unmarshal(body, out)
 	}
-	*out = cloudv1.List[cloudv1.LoadBalancer]{}
-	if err := json.Unmarshal(body, out); err != nil {
-		return err
+	lb, err := LoadBalancer(body)
+	if err == nil {
+		*one = *lb
 	}
-	var raw struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(body, &raw); err != nil {
-		return err
-	}
-	for i := range out.Items {
-		out.Items[i].Unknown = raw.Items[i]
-	}
-	return nil
+	return err
 }
 
 // strict decodes data and fails if it has members without a field: usually it has none, and one pass is enough.
