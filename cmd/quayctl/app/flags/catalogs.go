@@ -74,6 +74,7 @@ type Engine struct {
 	Unknown map[string]catalog.UnknownKeys
 }
 
+// AddFlags adds the flags.
 func (e *Engine) AddFlags(cmd *cobra.Command) {
 	e.Catalogs.AddFlags(cmd,
 		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
