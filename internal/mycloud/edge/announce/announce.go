@@ -37,28 +37,31 @@ type configFile struct {
 	path string
 	// check is the command that checks a configuration, without the path of it.
 	check []string
+	// loaded is true once the daemon has loaded what the file contains, since this process began.
+	loaded bool
 }
 
-// write replaces the configuration by one that the daemon accepts, and reports whether it differs.
-func (f configFile) write(ctx context.Context, content string) (changed bool, err error) {
+// write replaces the configuration by one that the daemon accepts. Only if it differs, it has to be loaded again.
+func (f *configFile) write(ctx context.Context, content string) error {
 	if old, err := os.ReadFile(f.path); err == nil && string(old) == content {
-		return false, nil
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
+		return fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}
 	// The configuration has passwords.
 	next := f.path + ".candidate"
 	if err := durable.Replace(next, []byte(content)); err != nil {
-		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
+		return fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}
 	if _, err := run(ctx, append(slices.Clone(f.check), next)...); err != nil {
-		return false, errors.Join(fmt.Errorf("check %s: %w", filepath.Base(f.path), err), os.Remove(next))
+		return errors.Join(fmt.Errorf("check %s: %w", filepath.Base(f.path), err), os.Remove(next))
 	}
+	f.loaded = false
 	if err := os.Rename(next, f.path); err != nil {
-		return false, fmt.Errorf("replace %s: %w", filepath.Base(f.path), err)
+		return fmt.Errorf("replace %s: %w", filepath.Base(f.path), err)
 	}
-	return true, nil
+	return nil
 }
 
 // limit is how long a program of a daemon may take.

@@ -42,8 +42,6 @@ type BGP struct {
 	socket  string
 
 	mu sync.Mutex
-	// loaded is true if bird has loaded the configuration since this process began.
-	loaded bool
 }
 
 // NewBGP returns a BGP. It does nothing yet.
@@ -65,8 +63,7 @@ func (b *BGP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	changed, err := b.config.write(ctx, content)
-	if err != nil {
+	if err := b.config.write(ctx, content); err != nil {
 		return err
 	}
 	_, err = run(ctx, "birdc", "-s", b.socket, "show", "status")
@@ -79,13 +76,12 @@ func (b *BGP) Announce(ctx context.Context, addresses []netip.Addr) error {
 		if err != nil {
 			return fmt.Errorf("start bird: %w", err)
 		}
-		b.loaded = true
+		b.config.loaded = true
 		return nil
 	}
-	if b.loaded && !changed {
+	if b.config.loaded {
 		return nil
 	}
-	b.loaded = false
 	out, err := run(ctx, "birdc", "-s", b.socket, "configure")
 	if err != nil {
 		return fmt.Errorf("load configuration of bird: %w", err)
@@ -94,7 +90,7 @@ func (b *BGP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	if !strings.Contains(out, "Reconfigur") {
 		return fmt.Errorf("load configuration of bird: %s", out)
 	}
-	b.loaded = true
+	b.config.loaded = true
 	return nil
 }
 

@@ -34,8 +34,7 @@ type VRRP struct {
 	config  configFile
 	pidFile string
 
-	mu     sync.Mutex
-	loaded bool
+	mu sync.Mutex
 }
 
 // NewVRRP returns a VRRP. It does nothing yet.
@@ -63,8 +62,7 @@ func (v *VRRP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	if err := os.WriteFile(ignore, []byte("1"), 0); err != nil {
 		return fmt.Errorf("leave address resolution to the edge that has the addresses: %w", err)
 	}
-	changed, err := v.config.write(ctx, content)
-	if err != nil {
+	if err := v.config.write(ctx, content); err != nil {
 		return err
 	}
 	pid := v.running()
@@ -75,16 +73,16 @@ func (v *VRRP) Announce(ctx context.Context, addresses []netip.Addr) error {
 		if err != nil {
 			return fmt.Errorf("start keepalived: %w", err)
 		}
-		v.loaded = true
+		v.config.loaded = true
 		return nil
 	}
-	if v.loaded && !changed {
+	if v.config.loaded {
 		return nil
 	}
 	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
 		return fmt.Errorf("load configuration of keepalived: %w", err)
 	}
-	v.loaded = true
+	v.config.loaded = true
 	return nil
 }
 
