@@ -8,13 +8,14 @@ import (
 
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // scope holds the expressions for a Service and its annotations.
 type scope struct{ annotations, object string }
 
-func (s scope) has(key string) string { return quote(key) + " in " + s.annotations }
-func (s scope) at(key string) string  { return s.annotations + "[" + quote(key) + "]" }
+func (s scope) has(key string) string { return cel.Quote(key) + " in " + s.annotations }
+func (s scope) at(key string) string  { return s.annotations + "[" + cel.Quote(key) + "]" }
 
 // entries holds annotations by name.
 type entries map[string]*document.Annotation
@@ -54,7 +55,7 @@ func (e entries) condition(c document.Condition, s scope) (string, error) {
 	family := strings.Contains(c.Key, "{")
 	switch {
 	case found && family && c.Set != nil && !c.ComparesValues():
-		pattern := matches("k", document.KeyPattern(c.Key))
+		pattern := cel.Matches("k", document.KeyPattern(c.Key))
 		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, pattern, *c.Set), nil
 	case !found || family:
 		return "", unsupported("a condition tests a family of keys")
@@ -122,7 +123,7 @@ func present(c document.Condition, a *document.Annotation, v string) (string, er
 			return all
 		}
 	case annotation.List:
-		list = v + ".split(" + quote(a.Separator) + ").map(e, " + element(&a.Type, "e") + ")"
+		list = v + ".split(" + cel.Quote(a.Separator) + ").map(e, " + element(&a.Type, "e") + ")"
 	case annotation.Int:
 		if a.Dialect == annotation.AnyBase {
 			return "", unsupported("CEL parses only decimal numbers")
@@ -132,7 +133,7 @@ func present(c document.Condition, a *document.Annotation, v string) (string, er
 		return "", unsupported("the content of " + a.Name + " is not parsed in CEL")
 	case annotation.Text, annotation.Enum, annotation.Float, annotation.Duration, annotation.Selector:
 	}
-	return and(set, members(c, list, spellings)), nil
+	return cel.And(set, members(c, list, spellings)), nil
 }
 
 // members returns an expression that is true if the elements of a list satisfy the condition. spellings returns the
@@ -140,13 +141,13 @@ func present(c document.Condition, a *document.Annotation, v string) (string, er
 func members(c document.Condition, list string, spellings func([]string) []string) string {
 	all := "true"
 	if c.Is != nil {
-		all = and(all, list+".exists(v, "+in("v", spellings(c.Is))+")")
+		all = cel.And(all, list+".exists(v, "+cel.In("v", spellings(c.Is))+")")
 	}
 	if c.Not != nil {
-		all = and(all, "!"+list+".exists(v, "+in("v", spellings(c.Not))+")")
+		all = cel.And(all, "!"+list+".exists(v, "+cel.In("v", spellings(c.Not))+")")
 	}
 	if c.Only != nil {
-		all = and(all, list+".all(v, "+in("v", spellings(c.Only))+")")
+		all = cel.And(all, list+".all(v, "+cel.In("v", spellings(c.Only))+")")
 	}
 	return all
 }
@@ -158,7 +159,7 @@ func field(c document.Condition, s scope) (string, error) {
 		list := fmt.Sprintf(format, s.object)
 		all := members(c, list, same)
 		if c.Set != nil {
-			all = and(all, fmt.Sprintf("(size(%s) > 0) == %t", list, *c.Set))
+			all = cel.And(all, fmt.Sprintf("(size(%s) > 0) == %t", list, *c.Set))
 		}
 		return all, nil
 	}
@@ -169,7 +170,7 @@ func field(c document.Condition, s scope) (string, error) {
 	text := fmt.Sprintf(format, s.object)
 	all := members(c, "["+text+"].filter(t, t != '')", same)
 	if c.Set != nil {
-		all = and(all, fmt.Sprintf("(%s != '') == %t", text, *c.Set))
+		all = cel.And(all, fmt.Sprintf("(%s != '') == %t", text, *c.Set))
 	}
 	return all, nil
 }
@@ -182,7 +183,7 @@ func (e entries) allOf(list []document.Condition, s scope) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = and(all, one)
+		all = cel.And(all, one)
 	}
 	return all, nil
 }
@@ -198,7 +199,7 @@ func (e entries) anyOf(list []document.Condition, s scope) (string, error) {
 		if result == "" {
 			result = "(" + one + ")"
 		} else {
-			result = or(result, "("+one+")")
+			result = cel.Or(result, "("+one+")")
 		}
 	}
 	return result, nil
@@ -211,7 +212,7 @@ func (e entries) knownToHold(c document.Condition, s scope) (string, error) {
 		return "", err
 	}
 	holds, err := e.condition(c, s)
-	return and(readable, holds), err
+	return cel.And(readable, holds), err
 }
 
 // mayHold returns an expression that is true unless all conditions are known not to hold. Without conditions it is
@@ -228,7 +229,7 @@ func (e entries) mayHold(list []document.Condition, s scope) (string, error) {
 	if err != nil || readable == "true" {
 		return one, err
 	}
-	return or(not(readable), one), nil
+	return cel.Or(cel.Not(readable), one), nil
 }
 
 // readable returns an expression that is true if every value that the conditions depend on is valid. Otherwise it is
@@ -245,7 +246,7 @@ func (e entries) readable(list []document.Condition, s scope) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			all = and(all, or("!("+s.has(name)+")", "("+one+")"))
+			all = cel.And(all, cel.Or("!("+s.has(name)+")", "("+one+")"))
 		}
 	}
 	return all, nil

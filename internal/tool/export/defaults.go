@@ -11,6 +11,7 @@ import (
 
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // Mutating returns the policy that writes the built-in defaults of the DLB into Services that become load balancers
@@ -53,7 +54,7 @@ func Mutating(own Class) (
 func inAll(in string, keys []string) string {
 	all := "true"
 	for _, key := range keys {
-		all = and(all, quote(key)+" in "+in)
+		all = cel.And(all, cel.Quote(key)+" in "+in)
 	}
 	return "(" + all + ")"
 }
@@ -65,10 +66,10 @@ func patch(keys []string, values map[string]string) string {
 	operation := func(present, path, value string) string {
 		return "(" + present + " ? [] : [JSONPatch{op: 'add', path: " + path + ", value: " + value + "}])"
 	}
-	all := []string{operation("has(object.metadata.annotations)", quote(path), "{}")}
+	all := []string{operation("has(object.metadata.annotations)", cel.Quote(path), "{}")}
 	for _, key := range keys {
-		key, value := quote(key), quote(values[key])
-		all = append(all, operation(key+" in "+annotations, quote(path+"/")+" + jsonpatch.escapeKey("+key+")", value))
+		key, value := cel.Quote(key), cel.Quote(values[key])
+		all = append(all, operation(key+" in "+annotations, cel.Quote(path+"/")+" + jsonpatch.escapeKey("+key+")", value))
 	}
 	return strings.Join(all, " + ")
 }

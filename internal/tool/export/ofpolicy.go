@@ -15,6 +15,7 @@ import (
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // ofPolicy is a policy of the CRDs whose rules become validations.
@@ -100,7 +101,7 @@ func (o *ofPolicy) rule(index int, owned string) []admissionregistrationv1.Valid
 	known, spelled := spellings(r.Annotation)
 	ofOthers := "false"
 	if known != nil {
-		ofOthers = not(owned)
+		ofOthers = cel.Not(owned)
 		if known.Default != "" {
 			o.omit("", path, "the default of the key is not compared with the rule")
 		}
@@ -108,16 +109,16 @@ func (o *ofPolicy) rule(index int, owned string) []admissionregistrationv1.Valid
 	var all []admissionregistrationv1.Validation
 	add := func(expression, text, remedy string) {
 		all = append(all, admissionregistrationv1.Validation{
-			Expression: or("variables.tooLarge", or(ofOthers, expression)), Reason: new(metav1.StatusReasonInvalid),
+			Expression: cel.Or("variables.tooLarge", cel.Or(ofOthers, expression)), Reason: new(metav1.StatusReasonInvalid),
 			Message: fmt.Sprintf("metadata.annotations[%s]: %s %s; %s", r.Annotation, text, o.name, orText(r.Message, remedy)),
 		})
 	}
 	values := func(broken, text, remedy string) {
-		add("!variables.changed.exists(k, "+and(spelled, broken)+")", text, remedy)
+		add("!variables.changed.exists(k, "+cel.And(spelled, broken)+")", text, remedy)
 	}
 	if r.Required {
 		set := func(in string) string { return in + ".exists(k, " + spelled + ")" }
-		add(or(set("variables.annotations"), "variables.wasBalancer && !"+set("variables.before")), "must be set: required by", "set the annotation")
+		add(cel.Or(set("variables.annotations"), "variables.wasBalancer && !"+set("variables.before")), "must be set: required by", "set the annotation")
 	}
 	if r.Forbidden {
 		values("true", "must not be set: forbidden by", "remove the key")
@@ -143,7 +144,7 @@ func (o *ofPolicy) rule(index int, owned string) []admissionregistrationv1.Valid
 	}
 	if r.Pattern != "" {
 		const v = "variables.annotations[k]"
-		values("("+v+".size() > 8192 || !"+v+".matches("+quote(r.Pattern)+"))", "must match "+r.Pattern+", as set by", "correct the value")
+		values("("+v+".size() > 8192 || !"+v+".matches("+cel.Quote(r.Pattern)+"))", "must match "+r.Pattern+", as set by", "correct the value")
 	}
 	return all
 }
@@ -169,8 +170,8 @@ func spellings(key string) (known *document.Annotation, expression string) {
 		}
 	}
 	slices.Sort(names)
-	if expression = in("k", slices.Compact(names)); forms {
-		expression = or(expression, "k.startsWith("+quote(key+".")+")")
+	if expression = cel.In("k", slices.Compact(names)); forms {
+		expression = cel.Or(expression, "k.startsWith("+cel.Quote(key+".")+")")
 	}
 	return known, expression
 }
@@ -181,26 +182,26 @@ func compared(known *document.Annotation, operator string, bound *intstr.IntOrSt
 	const v = "variables.annotations[k]"
 	number, pattern, than := "int("+v+")", "[+-]?[0-9]{1,18}", bound.String()
 	if bound.Type == intstr.String {
-		number, pattern, than = "duration("+v+")", `[+-]?([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`, "duration("+quote(bound.StrVal)+")"
+		number, pattern, than = "duration("+v+")", `[+-]?([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`, "duration("+cel.Quote(bound.StrVal)+")"
 	}
 	beyond := number + " " + operator + " " + than
 	if known != nil {
-		return matches(v, pattern) + " && " + beyond
+		return cel.Matches(v, pattern) + " && " + beyond
 	}
-	return "(!" + matches(v, pattern) + " || " + beyond + ")"
+	return "(!" + cel.Matches(v, pattern) + " || " + beyond + ")"
 }
 
 // notAllowed returns an expression that is true if the value of the key k is none of those that are allowed.
 func notAllowed(known *document.Annotation, allowed []string) (string, error) {
 	const v = "variables.annotations[k]"
 	if known == nil {
-		return "!(" + in(v, allowed) + ")", nil
+		return "!(" + cel.In(v, allowed) + ")", nil
 	}
 	switch t := known.Type; t.Type {
 	case annotation.List:
-		return split(&t, v) + ".exists(e, !(" + in(element(&t, "e"), allowed) + "))", nil
+		return split(&t, v) + ".exists(e, !(" + cel.In(element(&t, "e"), allowed) + "))", nil
 	case annotation.Text, annotation.Enum:
-		return "!(" + in(normal(&t, v), normalWords(&t, allowed)) + ")", nil
+		return "!(" + cel.In(normal(&t, v), normalWords(&t, allowed)) + ")", nil
 	default:
 		return "", unsupported("a value can be written in several ways, which CEL cannot compare")
 	}

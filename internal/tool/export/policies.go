@@ -14,6 +14,7 @@ import (
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // Unsaid is a finding of the webhook and the linter that the exported policies omit.
@@ -130,14 +131,14 @@ func (e entries) ownership(o document.Ownership) (string, error) {
 			class = "!has(object.spec.loadBalancerClass)"
 		}
 		for _, pattern := range o.Classes {
-			one := "object.spec.?loadBalancerClass.orValue('') == " + quote(pattern)
+			one := "object.spec.?loadBalancerClass.orValue('') == " + cel.Quote(pattern)
 			if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-				one = "object.spec.?loadBalancerClass.orValue('').startsWith(" + quote(prefix) + ")"
+				one = "object.spec.?loadBalancerClass.orValue('').startsWith(" + cel.Quote(prefix) + ")"
 			}
 			if class == "false" {
 				class = one
 			} else {
-				class = or(class, one)
+				class = cel.Or(class, one)
 			}
 		}
 	}
@@ -147,14 +148,14 @@ func (e entries) ownership(o document.Ownership) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		owned = and(owned, may)
+		owned = cel.And(owned, may)
 	}
 	for _, c := range o.Also {
 		also, err := e.knownToHold(c, s)
 		if err != nil {
 			return "", err
 		}
-		owned = or("("+owned+")", "("+also+")")
+		owned = cel.Or("("+owned+")", "("+also+")")
 	}
 	return owned, nil
 }
@@ -177,7 +178,7 @@ func (v *vendor) policy(
 	ofLarge := "false"
 	if a.denies() {
 		const relevant = "(!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)"
-		problems, ofLarge = and(relevant, problems), changedAtAll
+		problems, ofLarge = cel.And(relevant, problems), changedAtAll
 	}
 	problems = "(" + tooLarge() + " ? " + ofLarge + " : " + problems + ")"
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -210,8 +211,8 @@ func (v *vendor) policy(
 // condition returns a match condition that selects load balancers of the controller. The API server evaluates every
 // condition of a list, even after a false one, but stops within an expression.
 func condition(name, owned, selected string) []admissionregistrationv1.MatchCondition {
-	expression := and("object.spec.type == 'LoadBalancer' && !has(object.metadata.deletionTimestamp)", owned)
-	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: and(expression, selected)}}
+	expression := cel.And("object.spec.type == 'LoadBalancer' && !has(object.metadata.deletionTimestamp)", owned)
+	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: cel.And(expression, selected)}}
 }
 
 func requests(resources []string) *admissionregistrationv1.MatchResources {

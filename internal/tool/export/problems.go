@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // names holds the expressions for a Service after and before a request.
@@ -63,7 +64,7 @@ func (c check) accepts(n names, every bool) (string, error) {
 		return "", err
 	}
 	read := func(keys string, s scope) string {
-		present := quote(c.key) + " in " + keys
+		present := cel.Quote(c.key) + " in " + keys
 		if c.unless != "" {
 			present += " && !(" + s.has(c.unless) + ")"
 		}
@@ -88,7 +89,7 @@ func (c check) accepts(n names, every bool) (string, error) {
 	}
 	// It held before, or the key was not set to the same value.
 	accepted := "!(" + n.before.has(c.key) + ") || " + n.before.at(c.key) + " != " + n.after.at(c.key)
-	accepted = not(accepted + " || (" + read(n.before.annotations, n.before) + " ? " + held + " : true)")
+	accepted = cel.Not(accepted + " || (" + read(n.before.annotations, n.before) + " ? " + held + " : true)")
 	return read(n.after.annotations, n.after) + " ? (" + holds + ") || " + accepted + " : true", nil
 }
 
@@ -103,8 +104,8 @@ func (c check) validation() (admissionregistrationv1.Validation, error) {
 	}
 	if c.key != "" {
 		v.Message = c.field + ": " + c.message
-		v.MessageExpression = quote(c.field+": Invalid value: ") + " + " +
-			inPolicy.after.at(c.key) + " + " + quote(": "+c.message)
+		v.MessageExpression = cel.Quote(c.field+": Invalid value: ") + " + " +
+			inPolicy.after.at(c.key) + " + " + cel.Quote(": "+c.message)
 	}
 	return v, err
 }
@@ -172,14 +173,14 @@ func (c check) problem() (string, error) {
 	passes := "(" + expression + ")"
 	if c.subject == everyKey {
 		message := strings.TrimPrefix(strings.TrimPrefix(c.message, c.field+": "), "metadata.annotations: ")
-		return inPolicy.changed + ".filter(k, !" + passes + ").map(k, 'metadata.annotations[' + k + ']: ' + " + quote(message) + ").join('; ')", nil
+		return inPolicy.changed + ".filter(k, !" + passes + ").map(k, 'metadata.annotations[' + k + ']: ' + " + cel.Quote(message) + ").join('; ')", nil
 	}
 	if c.key == "" {
-		return passes + " ? '' : " + quote(c.message), nil
+		return passes + " ? '' : " + cel.Quote(c.message), nil
 	}
 	value := inPolicy.after.at(c.key)
 	shown := fmt.Sprintf("(size(%[1]s) > %[2]d ? %[1]s.substring(0, %[2]d) + '…' : %[1]s)", value, maxShown)
-	return passes + " ? '' : " + quote(c.field+": Invalid value: ") + " + " + shown + " + " + quote(": "+c.message), nil
+	return passes + " ? '' : " + cel.Quote(c.field+": Invalid value: ") + " + " + shown + " + " + cel.Quote(": "+c.message), nil
 }
 
 // Bounds of what a match condition validates. The API server stops an expression that exceeds its budget, and then
@@ -214,7 +215,7 @@ func (v *vendor) problems(checks []check) (expression string, exact bool, err er
 	}
 	if len(eachKey) > 0 {
 		// No check for every key concerns a known key that belongs to no family.
-		all := in("k", v.plain()) + " || !(" + v.ours() + ") || (" + strings.Join(eachKey, " && ") + ")"
+		all := cel.In("k", v.plain()) + " || !(" + v.ours() + ") || (" + strings.Join(eachKey, " && ") + ")"
 		keys = append([]string{"changed.all(k, " + all + ")"}, keys...)
 	}
 	found, exact := "", true
@@ -262,10 +263,10 @@ func (v *vendor) ours() string {
 	}
 	var all []string
 	for _, prefix := range prefixes {
-		all = append(all, "k.startsWith("+quote(prefix)+")")
+		all = append(all, "k.startsWith("+cel.Quote(prefix)+")")
 	}
 	if len(others) > 0 {
-		all = append(all, in("k", others))
+		all = append(all, cel.In("k", others))
 	}
 	if len(all) == 0 {
 		return "false" // a catalog without annotations

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // ruleExpression converts a rule in go-playground/validator's language to an expression. text is the expression for the
@@ -27,46 +29,46 @@ func ruleExpression(rule, text, size string) (string, error) {
 		case "len":
 			one = size + " == " + param
 		case "oneof":
-			one = in(text, strings.Fields(param))
+			one = cel.In(text, strings.Fields(param))
 		case "ip":
 			one = "isIP(" + text + ")"
 		case "ipv4", "ipv6":
-			one = and("isIP("+text+")", "ip("+text+").family() == "+strings.TrimPrefix(name, "ipv"))
+			one = cel.And("isIP("+text+")", "ip("+text+").family() == "+strings.TrimPrefix(name, "ipv"))
 		case "cidr":
 			one = "isCIDR(" + text + ")"
 		case "cidrv4", "cidrv6":
-			one = and("isCIDR("+text+")", "cidr("+text+").ip().family() == "+strings.TrimPrefix(name, "cidrv"))
+			one = cel.And("isCIDR("+text+")", "cidr("+text+").ip().family() == "+strings.TrimPrefix(name, "cidrv"))
 		case "startswith":
-			one = text + ".startsWith(" + quote(param) + ")"
+			one = text + ".startsWith(" + cel.Quote(param) + ")"
 		case "endswith":
-			one = text + ".endsWith(" + quote(param) + ")"
+			one = text + ".endsWith(" + cel.Quote(param) + ")"
 		case "contains":
-			one = text + ".contains(" + quote(param) + ")"
+			one = text + ".contains(" + cel.Quote(param) + ")"
 		case "numeric":
-			one = matches(text, `[-+]?[0-9]+(\.[0-9]+)?`)
+			one = cel.Matches(text, `[-+]?[0-9]+(\.[0-9]+)?`)
 		case "lowercase":
 			one = text + ".lowerAscii() == " + text
 		case "alphanum":
-			one = matches(text, `[a-zA-Z0-9]+`)
+			one = cel.Matches(text, `[a-zA-Z0-9]+`)
 		case "ascii":
-			one = matches(text, `[\x00-\x7F]*`)
+			one = cel.Matches(text, `[\x00-\x7F]*`)
 		case "dnslabel":
 			one = "!format.dns1123Label().validate(" + text + ").hasValue()"
 		case "dnsname":
 			// An IPv6 address is never a DNS name. Unlike isIP, the API server accepts 192.168.010.001 as an address.
-			one = and("!format.dns1123Subdomain().validate("+text+").hasValue()",
-				"!"+matches(text, `[0-9]+(\.[0-9]+){3}`))
+			one = cel.And("!format.dns1123Subdomain().validate("+text+").hasValue()",
+				"!"+cel.Matches(text, `[0-9]+(\.[0-9]+){3}`))
 		case "prefixed":
 			words := strings.Fields(param)
-			one = matches(text, regexp.QuoteMeta(words[0])+"[a-z0-9-]{"+words[1]+","+words[2]+"}")
+			one = cel.Matches(text, regexp.QuoteMeta(words[0])+"[a-z0-9-]{"+words[1]+","+words[2]+"}")
 		case "urlpath":
-			one = matches(text, `/[!-"$-~]{0,254}`)
+			one = cel.Matches(text, `/[!-"$-~]{0,254}`)
 		case "uuid", "uuid4":
-			one = matches(text, `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+			one = cel.Matches(text, `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 		default:
 			return "", unsupported("there is no expression for the rule " + name)
 		}
-		all = and(all, one)
+		all = cel.And(all, one)
 	}
 	return all, nil
 }
@@ -86,11 +88,11 @@ func durationRule(rule, parsed string) (string, error) {
 		switch name {
 		case "":
 		case "min", "gte":
-			all = and(all, fmt.Sprintf("%s >= duration(%s)", parsed, quote(param)))
+			all = cel.And(all, fmt.Sprintf("%s >= duration(%s)", parsed, cel.Quote(param)))
 		case "max", "lte":
-			all = and(all, fmt.Sprintf("%s <= duration(%s)", parsed, quote(param)))
+			all = cel.And(all, fmt.Sprintf("%s <= duration(%s)", parsed, cel.Quote(param)))
 		case "wholesecs":
-			all = and(all, parsed+".getMilliseconds() % 1000 == 0")
+			all = cel.And(all, parsed+".getMilliseconds() % 1000 == 0")
 		default:
 			return "", unsupported("there is no expression for the rule " + name + " of a duration")
 		}
@@ -108,7 +110,7 @@ func listRule(rule, elements string) (string, error) {
 	for tag := range strings.SplitSeq(strings.TrimSuffix(of, ","), ",") {
 		if tag == "unique" {
 			// CEL compares every two elements. Beyond maxCompared, the API server would stop after 0.1 seconds and ignore it.
-			all = and(all, "(size("+elements+") > "+maxCompared+" || "+
+			all = cel.And(all, "(size("+elements+") > "+maxCompared+" || "+
 				elements+".all(e, "+elements+".exists_one(f, f == e)))")
 			continue
 		}
@@ -116,11 +118,11 @@ func listRule(rule, elements string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = and(all, one)
+		all = cel.And(all, one)
 	}
 	if !dives {
 		return all, nil
 	}
 	one, err := ruleExpression(strings.TrimPrefix(each, ","), "e", "size(e)")
-	return and(all, elements+".all(e, "+one+")"), err
+	return cel.And(all, elements+".all(e, "+one+")"), err
 }

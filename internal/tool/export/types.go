@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // unsupported is the reason why a check is not expressed in CEL.
@@ -21,16 +22,16 @@ func typeExpression(t *annotation.Type, v string) (string, error) {
 		return "", err
 	}
 	if t.Pattern != "" {
-		body = and(body, matches(v, t.Pattern))
+		body = cel.And(body, cel.Matches(v, t.Pattern))
 	}
 	if len(t.Values) > 0 && t.Type != annotation.Enum && t.Type != annotation.JSON {
-		body = or(in(v, t.Values), body)
+		body = cel.Or(cel.In(v, t.Values), body)
 	}
 	switch t.Empty {
 	case annotation.Absent:
-		return or(v+" == ''", body), nil
+		return cel.Or(v+" == ''", body), nil
 	case annotation.Invalid:
-		return and(v+" != ''", body), nil
+		return cel.And(v+" != ''", body), nil
 	case annotation.Allowed:
 	}
 	return body, nil
@@ -72,10 +73,10 @@ const (
 func bodyExpression(t *annotation.Type, v string) (string, error) {
 	switch t.Type {
 	case annotation.Enum:
-		return in(v, normalWords(t, t.Values)), nil
+		return cel.In(v, normalWords(t, t.Values)), nil
 	case annotation.Bool:
 		yes, no := t.BoolWords()
-		return in(v, slices.Concat(yes, no)), nil
+		return cel.In(v, slices.Concat(yes, no)), nil
 	case annotation.Text:
 		return ruleExpression(t.Rule, v, "size("+v+")")
 	case annotation.Int:
@@ -91,9 +92,9 @@ func bodyExpression(t *annotation.Type, v string) (string, error) {
 	case annotation.Duration:
 		rule, err := durationRule(t.Rule, "duration("+v+")")
 		if t.Dialect == annotation.OrderedUnits {
-			return and(matches(v, orderedUnits), rule), err
+			return cel.And(cel.Matches(v, orderedUnits), rule), err
 		}
-		return and(matches(v, anyDuration), rule), err
+		return cel.And(cel.Matches(v, anyDuration), rule), err
 	case annotation.List:
 		return listExpression(t, v)
 	case annotation.Map:
@@ -108,7 +109,7 @@ func bodyExpression(t *annotation.Type, v string) (string, error) {
 
 func number(t *annotation.Type, v, pattern, parsed string) (string, error) {
 	rule, err := ruleExpression(t.Rule, v, parsed)
-	return and(matches(v, pattern), rule), err
+	return cel.And(cel.Matches(v, pattern), rule), err
 }
 
 // listExpression validates every element, then the list as a whole.
@@ -127,15 +128,15 @@ func listExpression(t *annotation.Type, v string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		each = and(each, of)
+		each = cel.And(each, of)
 	}
 	rule, err := listRule(t.Rule, elements)
-	return and(elements+".all(e, "+each+")", rule), err
+	return cel.And(elements+".all(e, "+each+")", rule), err
 }
 
 // split returns an expression for the parts of a value; an empty value has none.
 func split(t *annotation.Type, v string) string {
-	return "(" + v + " == '' ? [] : " + v + ".split(" + quote(t.Separator) + "))"
+	return "(" + v + " == '' ? [] : " + v + ".split(" + cel.Quote(t.Separator) + "))"
 }
 
 // element returns an expression for one part of a value, trimmed if the type is.
@@ -154,7 +155,7 @@ func mapExpression(t *annotation.Type, v string) (string, error) {
 	if t.EmptyElements == annotation.Absent {
 		entries += ".filter(e, " + element(t, "e") + " != '')"
 	}
-	assign := quote(t.Assign)
+	assign := cel.Quote(t.Assign)
 	part := func(at string) string { return element(t, "e.split("+assign+", 2)["+at+"]") }
 	each := "e.contains(" + assign + ")"
 	if t.Keys != nil {
@@ -162,14 +163,14 @@ func mapExpression(t *annotation.Type, v string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		each = and(each, key)
+		each = cel.And(each, key)
 	}
 	value, err := entryExpression(t, part("0"), part("1"))
 	if err != nil {
 		return "", err
 	}
 	rule, err := listRule(t.Rule, entries)
-	return and(entries+".all(e, "+and(each, value)+")", rule), err
+	return cel.And(entries+".all(e, "+cel.And(each, value)+")", rule), err
 }
 
 // entryExpression validates the value of an entry of a map by its key.
@@ -187,7 +188,7 @@ func entryExpression(t *annotation.Type, key, value string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		expression = "(" + key + " == " + quote(name) + " ? (" + one + ") : " + expression + ")"
+		expression = "(" + key + " == " + cel.Quote(name) + " ? (" + one + ") : " + expression + ")"
 	}
 	return expression, nil
 }

@@ -12,6 +12,7 @@ import (
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/review"
+	"quaymaster.dev/internal/tool/export/cel"
 )
 
 // check is one validation of a Service.
@@ -124,11 +125,11 @@ func (v *vendor) unknownKeys() {
 			id: "unknown-key", severity: finding.Error, subject: everyKey, field: "metadata.annotations",
 			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
 			holds: func(scope) (string, error) {
-				ok := in("k", known)
+				ok := cel.In("k", known)
 				if len(patterns) > 0 {
-					ok += " || " + matches("k", strings.Join(patterns, "|"))
+					ok += " || " + cel.Matches("k", strings.Join(patterns, "|"))
 				}
-				return "k.startsWith(" + quote(prefix) + ") ? " + ok + " : true", nil
+				return "k.startsWith(" + cel.Quote(prefix) + ") ? " + ok + " : true", nil
 			},
 		})
 	}
@@ -160,7 +161,7 @@ func (v *vendor) portForms() {
 		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", subject: everyKey,
 		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
 		holds: func(scope) (string, error) {
-			return in("k", withForm) + " || !" + matches("k", "("+strings.Join(patterns, "|")+`)\.[^.]+`) +
+			return cel.In("k", withForm) + " || !" + cel.Matches("k", "("+strings.Join(patterns, "|")+`)\.[^.]+`) +
 				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || " +
 				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))", nil
 		},
@@ -235,7 +236,7 @@ func (v *vendor) ifRead(a *document.Annotation, holds func(s scope) (string, err
 		if err != nil {
 			return "", err
 		}
-		return or(not(read), "("+expression+")"), nil
+		return cel.Or(cel.Not(read), "("+expression+")"), nil
 	}
 }
 
@@ -250,7 +251,7 @@ func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = and(all, "("+may+")")
+		all = cel.And(all, "("+may+")")
 	}
 	for _, q := range a.Requires {
 		if !q.Unread {
@@ -260,7 +261,7 @@ func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = and(all, "("+met+")")
+		all = cel.And(all, "("+met+")")
 	}
 	return all, nil
 }
@@ -268,10 +269,10 @@ func (e entries) reads(a *document.Annotation, s scope) (string, error) {
 // belongs returns an expression that is true if k belongs to a family, or is the form of a key for a port.
 func belongs(a *document.Annotation, name string) string {
 	if a.PortForm {
-		return "k.startsWith(" + quote(name+".") + ")"
+		return "k.startsWith(" + cel.Quote(name+".") + ")"
 	}
 	literal, _, _ := strings.Cut(name, "{")
-	return "k.startsWith(" + quote(literal) + ") && " + matches("k", document.KeyPattern(name))
+	return "k.startsWith(" + cel.Quote(literal) + ") && " + cel.Matches("k", document.KeyPattern(name))
 }
 
 // family validates the values of all keys of a family, or of the forms of a key for ports.
@@ -289,7 +290,7 @@ func (v *vendor) family(a *document.Annotation, name string) {
 				if err != nil {
 					return "", err
 				}
-				return belongs(a, name) + " ? " + or(not(read), "("+valid+")") + " : true", nil
+				return belongs(a, name) + " ? " + cel.Or(cel.Not(read), "("+valid+")") + " : true", nil
 			},
 		})
 	}
@@ -332,14 +333,14 @@ func (v *vendor) requirement(a *document.Annotation, name, unless string, q docu
 				return "", err
 			}
 			if a.Empty == annotation.Absent {
-				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
+				applies = cel.And(normal(&a.Type, s.at(name))+" != ''", applies)
 			}
 			if q.Values != nil {
 				hasValue, err := present(document.Condition{Is: q.Values}, a, s.at(name))
 				if err != nil {
 					return "", err
 				}
-				applies = and("("+applies+")", hasValue)
+				applies = cel.And("("+applies+")", hasValue)
 			}
 			return v.entries.implies(applies, q.If, q.Any, s)
 		}),
@@ -365,7 +366,7 @@ func (e entries) implies(applies string, conditions, required []document.Conditi
 	if err != nil {
 		return "", err
 	}
-	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), met), nil
+	return cel.Or(cel.Not(cel.And(cel.And(applies, cel.And(parts[0], parts[1])), holds)), met), nil
 }
 
 // serviceCheck converts a check of the Service as a whole.

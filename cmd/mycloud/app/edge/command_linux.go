@@ -26,6 +26,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	"quaymaster.dev/internal/mycloud/edge/addresses"
 	"quaymaster.dev/internal/mycloud/edge/agent"
 	"quaymaster.dev/internal/mycloud/edge/config"
 	"quaymaster.dev/internal/mycloud/edge/haproxy"
@@ -207,7 +208,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	addresses := &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools}
+	addresses := &addresses.Local{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools}
 	isOwn := isOwnAddress(addresses.Own())
 	a := agent.New(agent.Options{
 		Cloud: identity.Enroll(own, registration), Identity: identity, Edge: o.spec(token),

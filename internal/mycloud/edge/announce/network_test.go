@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"quaymaster.dev/internal/mycloud/edge/addresses"
 	"quaymaster.dev/internal/mycloud/edge/announce"
-	"quaymaster.dev/internal/mycloud/edge/kernel"
 	"quaymaster.dev/test/harness/edgenet"
 )
 
@@ -189,7 +189,7 @@ func TestBGP(t *testing.T) {
 		end(t, dirs[i], "bird.pid")
 		edges = append(edges, announce.NewBGP(options(i, m)))
 		do(t, m, func(ctx context.Context) error {
-			addresses := &kernel.Addresses{Dir: t.TempDir()}
+			addresses := &addresses.Local{Dir: t.TempDir()}
 			if missing, err := addresses.Apply(ctx, []netip.Addr{first, second, third}); err != nil || len(missing) > 0 {
 				return fmt.Errorf("%w, missing %v", err, missing)
 			}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/durable"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
 
@@ -46,7 +47,7 @@ type Engine struct {
 	options Options
 
 	mu       sync.Mutex
-	store    store
+	store    durable.JSON
 	memory   *memory
 	firewall firewall
 	network  network
@@ -73,7 +74,7 @@ func New(o Options) *Engine {
 	}
 	return &Engine{
 		options:  o,
-		store:    store{path: filepath.Join(o.Dir, "kernel.json")},
+		store:    durable.JSON{Path: filepath.Join(o.Dir, "kernel.json")},
 		firewall: firewall{renderer: renderer{flows: uint64(o.MaxFlows), connections: o.MaxConnections, router: o.Router}},
 	}
 }
@@ -115,7 +116,7 @@ func (e *Engine) Apply(
 	}
 	// Before the rules: if the agent ended between the two, a mark that connections already have could be given to another
 	// member. A mark in the file that no connection has does no harm.
-	if err := e.store.save(p.memory); err != nil {
+	if err := e.store.Save(p.memory); err != nil {
 		// Traffic matters more: without the file, connections may move to other members when the engine restarts.
 		e.options.Logger.ErrorContext(ctx, "Could not keep the marks of members for the next start", "error", err)
 	}
@@ -200,7 +201,7 @@ func (e *Engine) open(ctx context.Context) {
 		return
 	}
 	e.memory = newMemory()
-	if err := e.store.load(e.memory); err != nil {
+	if err := e.store.Load(e.memory); err != nil {
 		// Connections may break that would not with the file, but new ones work.
 		e.options.Logger.ErrorContext(ctx, "Could not read the marks of members; all get new ones", "error", err)
 		e.memory = newMemory()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -30,6 +31,32 @@ func families() []int {
 		return []int{unix.AF_INET}
 	}
 	return []int{unix.AF_INET, unix.AF_INET6}
+}
+
+// Routers returns the addresses of the routers to everywhere. Those to single networks may be nodes, to their pods.
+func Routers() []netip.Addr {
+	var routers []netip.Addr
+	for _, family := range families() {
+		routes, err := netlink.RouteList(nil, family)
+		if err != nil {
+			continue
+		}
+		for _, r := range routes {
+			if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+				continue
+			}
+			hops := []net.IP{r.Gw}
+			for _, hop := range r.MultiPath {
+				hops = append(hops, hop.Gw)
+			}
+			for _, hop := range hops {
+				if address, ok := netip.AddrFromSlice(hop); ok {
+					routers = append(routers, address.Unmap())
+				}
+			}
+		}
+	}
+	return routers
 }
 
 // network changes routes, settings and conntrack of the machine.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edge/addresses"
 	"quaymaster.dev/internal/mycloud/edge/config"
 	"quaymaster.dev/internal/mycloud/edge/kernel"
 	"quaymaster.dev/test/harness/edgenet"
@@ -45,7 +46,7 @@ type edge struct {
 	*edgenet.Machine
 	dir       string
 	engine    *kernel.Engine
-	addresses *kernel.Addresses
+	addresses *addresses.Local
 }
 
 func newWorld(t *testing.T, edges, nodes int) *world {
@@ -74,7 +75,7 @@ func newWorld(t *testing.T, edges, nodes int) *world {
 // restart gives the edge a new engine, which knows only what the last one has left.
 func (e *edge) restart() {
 	e.engine = kernel.New(kernel.Options{Dir: e.dir})
-	e.addresses = &kernel.Addresses{Dir: e.dir}
+	e.addresses = &addresses.Local{Dir: e.dir}
 }
 
 func (w *world) must(err error) {

@@ -3,16 +3,9 @@
 package kernel
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"time"
-
-	"quaymaster.dev/internal/durable"
 )
 
 // A mark is markPrefix with a number from 1 to maxMarks. Flows in the kernel carry marks, so a number keeps its target
@@ -111,42 +104,4 @@ func (m *memory) forget() {
 
 func (m *memory) clone() *memory {
 	return &memory{Marks: maps.Clone(m.Marks), Kept: maps.Clone(m.Kept), Settings: maps.Clone(m.Settings)}
-}
-
-// store is a file with a value in JSON.
-type store struct {
-	path  string
-	saved []byte
-}
-
-// load reads the file into a value, which stays as it is if there is no file.
-func (s *store) load(into any) error {
-	data, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("load %s: %w", s.path, err)
-	}
-	s.saved = data
-	return nil
-}
-
-// save replaces the file at once, if it differs.
-func (s *store) save(value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("save: %w", err)
-	}
-	if bytes.Equal(data, s.saved) {
-		return nil
-	}
-	if err := durable.Replace(s.path, data); err != nil {
-		return fmt.Errorf("save: %w", err)
-	}
-	s.saved = data
-	return nil
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package kernel
+package addresses
 
 import (
 	"cmp"
@@ -14,10 +14,12 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"quaymaster.dev/internal/durable"
 )
 
-// Addresses makes the machine answer for the addresses of load balancers.
-type Addresses struct {
+// Local makes the machine answer for the addresses of load balancers.
+type Local struct {
 	// Dir is the directory in which it keeps which addresses are its own.
 	Dir string
 	// Interface gets the addresses; it defaults to lo. If the addresses are not announced to a router, it must be the one
@@ -29,62 +31,36 @@ type Addresses struct {
 
 	// own are the addresses that it has added.
 	own  []netip.Addr
-	file store
+	file durable.JSON
 }
 
 // Own returns the addresses that are those of load balancers, also those that an earlier agent has left.
-func (a *Addresses) Own() ([]netip.Addr, error) {
-	err := a.load()
-	return slices.Clone(a.own), err
+func (l *Local) Own() ([]netip.Addr, error) {
+	err := l.load()
+	return slices.Clone(l.own), err
 }
 
 // load reads which addresses are its own, once.
-func (a *Addresses) load() error {
-	if a.file.path != "" {
+func (l *Local) load() error {
+	if l.file.Path != "" {
 		return nil
 	}
-	a.file.path = filepath.Join(a.Dir, "addresses.json")
-	if err := a.file.load(&a.own); err != nil {
+	l.file.Path = filepath.Join(l.Dir, "addresses.json")
+	if err := l.file.Load(&l.own); err != nil {
 		return fmt.Errorf("read own addresses: %w", err)
 	}
 	return nil
 }
 
-// Routers returns the addresses of the routers to everywhere. Those to single networks may be nodes, to their pods.
-func Routers() []netip.Addr {
-	var routers []netip.Addr
-	for _, family := range families() {
-		routes, err := netlink.RouteList(nil, family)
-		if err != nil {
-			continue
-		}
-		for _, r := range routes {
-			if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
-				continue
-			}
-			hops := []net.IP{r.Gw}
-			for _, hop := range r.MultiPath {
-				hops = append(hops, hop.Gw)
-			}
-			for _, hop := range hops {
-				if address, ok := netip.AddrFromSlice(hop); ok {
-					routers = append(routers, address.Unmap())
-				}
-			}
-		}
-	}
-	return routers
-}
-
 // Apply adds and removes addresses until the machine has exactly these, apart from those that it has from others. It
 // returns those that it could not add or remove, and an error if something else failed.
-func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (failed map[netip.Addr]error, err error) {
+func (l *Local) Apply(_ context.Context, wanted []netip.Addr) (failed map[netip.Addr]error, err error) {
 	var errs []error
-	if err := a.load(); err != nil {
+	if err := l.load(); err != nil {
 		// Addresses of the agent before this one stay, which matters less than those that are wanted.
 		errs = append(errs, err)
 	}
-	link, err := netlink.LinkByName(cmp.Or(a.Interface, "lo"))
+	link, err := netlink.LinkByName(cmp.Or(l.Interface, "lo"))
 	if err != nil {
 		return nil, fmt.Errorf("find interface for addresses: %w", err)
 	}
@@ -98,14 +74,14 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (failed map[ne
 			has[address.Unmap()] = true
 		}
 	}
-	errs = append(errs, a.dropPools())
+	errs = append(errs, l.dropPools())
 	// What is added is noted first, so that an interruption leaves no address that is never removed.
 	for _, address := range wanted {
-		if !has[address] && !slices.Contains(a.own, address) {
-			a.own = append(a.own, address)
+		if !has[address] && !slices.Contains(l.own, address) {
+			l.own = append(l.own, address)
 		}
 	}
-	errs = append(errs, a.file.save(a.own))
+	errs = append(errs, l.file.Save(l.own))
 	failed = map[netip.Addr]error{}
 	for _, address := range wanted {
 		if !has[address] {
@@ -114,7 +90,7 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (failed map[ne
 			}
 		}
 	}
-	a.own = slices.DeleteFunc(a.own, func(address netip.Addr) bool {
+	l.own = slices.DeleteFunc(l.own, func(address netip.Addr) bool {
 		if slices.Contains(wanted, address) {
 			return false
 		}
@@ -125,7 +101,7 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (failed map[ne
 		}
 		return true
 	})
-	return failed, errors.Join(append(errs, a.file.save(a.own))...)
+	return failed, errors.Join(append(errs, l.file.Save(l.own))...)
 }
 
 func single(address netip.Addr) *netlink.Addr {
@@ -136,8 +112,8 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }
 
-func (a *Addresses) dropPools() error {
-	for _, pool := range a.Pools {
+func (l *Local) dropPools() error {
+	for _, pool := range l.Pools {
 		route := &netlink.Route{Dst: ipNet(pool), Type: unix.RTN_BLACKHOLE, Protocol: unix.RTPROT_STATIC}
 		if err := netlink.RouteReplace(route); err != nil {
 			return fmt.Errorf("add route for pool %s: %w", pool, err)
