@@ -161,18 +161,18 @@ func (c *catalog) revision(index int) (revision string, known bool) {
 
 // locateFormer writes the source of a repository at a revision into a folder, or returns that of the module.
 func (c *catalog) locateFormer(ctx context.Context, revision, repository, sources, into string) (folder string, err error) {
+	err = errors.New("there is no checkout of " + repository)
 	if history, found := checkout(repository, sources); found {
 		archive := filepath.Join(into, "archive.tar")
 		// Only the files that are read: .go and .mod.
 		if _, err = command(ctx, history, "git", "archive", "--output", archive, revision, "*.[gm]o*"); err == nil {
 			_, err = command(ctx, into, "tar", "xf", archive)
+			return into, err
 		}
-		return into, err
 	}
-	if c.Module == "" {
-		return "", errors.New("there is no checkout of " + repository)
+	if c.Module != "" {
+		folder, _, err = module(ctx, into, c.Module+"@"+revision)
 	}
-	folder, _, err = module(ctx, into, c.Module+"@"+revision)
 	return folder, err
 }
 

@@ -203,7 +203,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestModules compares catalogs with those modules that are in the module cache.
+// TestModules compares catalogs with the modules of judges that are in the module cache. Others take too long.
 func TestModules(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	raw, err := os.ReadFile(filepath.Join(root, declared))
@@ -221,8 +221,8 @@ func TestModules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Module == "" {
-				t.Skip("its source is not available as a module")
+			if c.Module == "" || c.ModuleVersion != "" {
+				t.Skip("no judge pins a module")
 			}
 			if _, _, err := c.locate(t.Context(), root, c.repositories()[0], ""); err != nil {
 				t.Skip("its source is not in the module cache")
