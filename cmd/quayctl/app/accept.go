@@ -56,7 +56,7 @@ func (l *acceptFlags) load(fs *pflag.FlagSet, e *engineFlags) []string {
 	}
 	problems = l.file.Problems(e.library)
 	if !fs.Changed("catalog") && len(l.file.Catalogs) > 0 {
-		e.catalogs = l.file.Catalogs
+		_ = e.choose(l.file.Catalogs) // whose problems are those of the file
 	}
 	if !fs.Changed("unknown-keys") && len(l.file.UnknownKeys) > 0 {
 		e.unknown, _ = selection.UnknownKeys(l.file.UnknownKeys, nil) // whose problems are those of the file

@@ -77,16 +77,34 @@ type engineFlags struct {
 
 func (e *engineFlags) addFlags(cmd *cobra.Command) {
 	e.catalogFlags.addFlags(cmd,
-		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
+		"`names` of the catalogs to validate annotations with, if known with versions of the controllers, as in hcloud@1.30; if "+
+			"empty, they are detected for each Service")
 	selection.AddUnknownKeys(cmd.Flags(), &e.unknownKeys)
 	e.Class.AddFlags(cmd.Flags())
 }
 
+// choose selects catalogs, of which names may have versions.
+func (e *engineFlags) choose(names []string) error {
+	at, plain, err := e.library.At(names)
+	if err == nil {
+		e.library, e.catalogs = at, plain
+	}
+	return err
+}
+
 // load reads the catalogs and returns every problem of the flags.
 func (e *engineFlags) load() []string {
+	chosen := e.catalogs
+	e.catalogs = slices.Clone(chosen)
+	for i, name := range chosen {
+		e.catalogs[i], _, _ = strings.Cut(name, "@")
+	}
 	problems := e.catalogFlags.load()
 	if len(problems) > 0 {
 		return problems
+	}
+	if err := e.choose(chosen); err != nil {
+		problems = append(problems, "--catalog "+err.Error())
 	}
 	selected := e.catalogs
 	if len(selected) == 0 {
