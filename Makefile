@@ -295,6 +295,13 @@ test-vendors: ## Compare the catalog VENDOR with the vendor's own code on CASES 
 	@$(GO) run ./test/vendors/run -judge bin/vendors/$(VENDOR)/judge -folder tools/vendors/$(VENDOR) -cases $(CASES) -seed $(SEED) \
 		$(if $(filter 100000-1,$(CASES)-$(SEED)),-results docs/gen/vendors)
 
+.PHONY: catalogs-update
+catalogs-update: ## List what the vendor's own code has and the catalog VENDOR lacks, and the reverse; then run test-vendors (SOURCES; see CONTRIBUTING.md).
+	@$(GO) build -o bin/vendors/update ./test/vendors/update
+	@status=0; bin/vendors/update -vendor '$(VENDOR)' -sources '$(SOURCES)' || status=$$?; \
+		[ $$status = 2 ] || [ ! -d 'tools/vendors/$(VENDOR)' ] || $(MAKE) test-vendors || status=1; \
+		exit $$status
+
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration, and test everything that it prints and that guides show.
 	@tools/build.sh helm

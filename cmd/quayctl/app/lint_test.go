@@ -128,10 +128,18 @@ func TestLintExitCodes(t *testing.T) {
 		"an error": {
 			[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n",
 		},
-		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service" + unread},
-		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
-		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
-		"no manifest in JSON": {[]string{"-o", "json", "missing.yaml"}, 2, missing},
+		"a version of a catalog": {
+			[]string{"--catalogs=hcloud@1.30", "testdata/version.yaml"}, 0, "1 warning in 1 of 1 Service\n",
+		},
+		"no version of a catalog": {
+			[]string{"--catalogs=hcloud@new", good}, 2,
+			`quayctl lint: --catalog must have a version such as 1.30 after hcloud@; got "new"; see "quayctl lint --help"` + "\n",
+		},
+		"a version in the config file": {[]string{"--config=testdata/version-config.yaml", "testdata/version.yaml"}, 0, "1 warning in 1 of 1 Service\n"},
+		"unreadable":                   {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service" + unread},
+		"unreadable and bad":           {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
+		"unreadable policy":            {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service" + unread},
+		"no manifest in JSON":          {[]string{"-o", "json", "missing.yaml"}, 2, missing},
 		"no input": {
 			nil, 2, "quayctl lint: no input: name files, directories, or - for standard input; see \"quayctl lint " +
 				"--help\"\n",

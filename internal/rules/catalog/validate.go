@@ -35,6 +35,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 	switch {
 	case s.Written:
 		return findings
+	case s.Base.NotIn(v.catalog.Selected) != "":
+		return append(findings, v.finding(s, library.IDVersion, document.Ignored, s.Base.NotIn(v.catalog.Selected),
+			"remove it, or select the version of your controller"))
 	case s.shadowed:
 		if s.Raw == v.Service.Annotations[s.name] {
 			return findings

@@ -68,9 +68,10 @@ func TestEntry(t *testing.T) {
 			Rules: []string{
 				"An invalid value is silently misread, with harm: the controller treats anything but lower-case managed as uploaded.",
 				"managed requires load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
+				"Controllers before v1.9.0 do not read it.",
 			},
 			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97, 2026-08-19",
-			Source: []string{"internal/rules/annotation/load_balancer.go:174", "internal/hcops/load_balancer.go:1067,1205-1236"},
+			Source: []string{"internal/annotation/load_balancer.go:174", "internal/hcops/load_balancer.go:1067,1205-1236"},
 		}},
 	}
 	for name, test := range tests {

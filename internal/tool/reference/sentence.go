@@ -34,6 +34,12 @@ func sentences(a *document.Annotation) []string {
 			all = append(all, text)
 		}
 	}
+	if a.Since != "" {
+		all = append(all, "Controllers before "+a.Since+" do not read it.")
+	}
+	if a.Until != "" {
+		all = append(all, "Controllers from "+a.Until+" on do not read it.")
+	}
 	if a.AliasesDeprecated {
 		all = append(all, "Its aliases are deprecated.")
 	}

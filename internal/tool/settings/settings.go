@@ -25,7 +25,7 @@ const Name = ".quayctl.yaml"
 
 // Settings are the contents of the file.
 type Settings struct {
-	// Catalogs are those of --catalog.
+	// Catalogs are those of --catalog, which may have versions of the controllers, as in hcloud@1.30.
 	Catalogs []string `json:"catalogs,omitempty"`
 	// CatalogFiles are those of --catalog-file, relative to the folder of this file.
 	CatalogFiles []string `json:"catalogFiles,omitempty"`
@@ -92,9 +92,13 @@ func (f *File) Problems(l *library.Library) []manifest.Problem {
 		})
 	}
 	for i, name := range f.Catalogs {
-		if _, found := l.Find(name); !found {
+		plain, _, _ := strings.Cut(name, "@")
+		if _, found := l.Find(plain); !found {
 			report(fmt.Sprintf("catalogs[%d]", i), "must be one of %s; got %q%s", strings.Join(l.Names(), ", "), name, l.DidYouMean(name))
 		}
+	}
+	if _, _, err := l.At(f.Catalogs); err != nil {
+		report("catalogs", "%s", err)
 	}
 	for i, how := range f.UnknownKeys {
 		if _, errs := selection.UnknownKeys([]string{how}, l.Names()); len(errs) > 0 {

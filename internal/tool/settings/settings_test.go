@@ -41,6 +41,8 @@ func TestProblems(t *testing.T) {
 			"catalogs: [hcloud]\nunknownKeys: [warn]\nseverities: {hcloud-unknown-key: note}\n" +
 				"ignores:\n- paths: [deploy/**]\n  ids: [manifest-invalid]\n  reason: old\n", nil,
 		},
+		"versions":    {"catalogs: [hcloud@1.30, alibaba]\n", nil},
+		"no versions": {"catalogs:\n- hcloud@new\n", []string{`1: catalogs: must have a version such as 1.30 after hcloud@; got "new"`}},
 		"fields": {
 			"catalog: []\nignores:\n- reason: 5\n  ids: hcloud\n",
 			[]string{

@@ -56,7 +56,7 @@ func (a *Accept) Load(fs *pflag.FlagSet, e *Engine) []string {
 	}
 	problems = a.File.Problems(e.Library)
 	if !fs.Changed("catalog") && len(a.File.Catalogs) > 0 {
-		e.Names = a.File.Catalogs
+		_ = e.choose(a.File.Catalogs) // whose problems are those of the file
 	}
 	if !fs.Changed("unknown-keys") && len(a.File.UnknownKeys) > 0 {
 		e.Unknown, _ = selection.UnknownKeys(a.File.UnknownKeys, nil) // whose problems are those of the file

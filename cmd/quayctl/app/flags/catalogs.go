@@ -36,7 +36,7 @@ func (c *Catalogs) AddFlags(cmd *cobra.Command, usage string) {
 	CompleteWith(cmd, "catalog", library.BuiltIn().Names())
 }
 
-// Load reads the catalogs and returns every problem of the
+// Load reads the catalogs and returns every problem of the flags.
 func (c *Catalogs) Load() []string {
 	sources, problems := catalogfile.Read(c.Files)
 	var more []string
@@ -77,16 +77,34 @@ type Engine struct {
 // AddFlags adds the flags.
 func (e *Engine) AddFlags(cmd *cobra.Command) {
 	e.Catalogs.AddFlags(cmd,
-		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
+		"`names` of the catalogs to validate annotations with, if known with versions of the controllers, as in hcloud@1.30; if "+
+			"empty, they are detected for each Service")
 	selection.AddUnknownKeys(cmd.Flags(), &e.unknownKeys)
 	e.Class.AddFlags(cmd.Flags())
 }
 
-// Load reads the catalogs and returns every problem of the
+// choose selects catalogs, of which names may have versions.
+func (e *Engine) choose(names []string) error {
+	at, plain, err := e.Library.At(names)
+	if err == nil {
+		e.Library, e.Names = at, plain
+	}
+	return err
+}
+
+// Load reads the catalogs and returns every problem of the flags.
 func (e *Engine) Load() []string {
+	chosen := e.Names
+	e.Names = slices.Clone(chosen)
+	for i, name := range chosen {
+		e.Names[i], _, _ = strings.Cut(name, "@")
+	}
 	problems := e.Catalogs.Load()
 	if len(problems) > 0 {
 		return problems
+	}
+	if err := e.choose(chosen); err != nil {
+		problems = append(problems, "--catalog "+err.Error())
 	}
 	selected := e.Names
 	if len(selected) == 0 {

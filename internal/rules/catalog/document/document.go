@@ -140,6 +140,10 @@ type Annotation struct {
 	Consequence string `json:"consequence,omitempty"`
 	// Deprecated describes what to use instead.
 	Deprecated string `json:"deprecated,omitempty"`
+	// Since is the first version of the controller that reads the key, such as v1.39.0; empty if that is not known.
+	Since string `json:"since,omitempty"`
+	// Until is the first version of the controller that no longer reads the key; empty if there is none.
+	Until string `json:"until,omitempty"`
 	// Written is true if the controller writes the key itself: no value is refused.
 	Written bool `json:"written,omitempty"`
 	// ReadIf are the conditions that must all hold for the controller to read the key. Otherwise, the key has no

@@ -140,6 +140,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	if a.Invalid == nil && !a.Written && !a.Free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
+	p.versions(a)
 	p.conditions(a.Name, a.ReadIf)
 	p.conditions(a.Name, a.DefaultIf)
 	for _, d := range a.Defaults {

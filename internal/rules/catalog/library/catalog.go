@@ -11,6 +11,9 @@ import (
 type Catalog struct {
 	document.Head
 
+	// Selected is the version of the controller that Services are for; empty for all versions.
+	Selected string
+
 	contents func() *Contents
 }
 

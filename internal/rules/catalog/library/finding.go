@@ -18,6 +18,7 @@ const (
 	IDChanged       = "changed"
 	IDDeprecated    = "deprecated"
 	IDShadowed      = "shadowed"
+	IDVersion       = "version" // only of catalogs that know versions
 	IDNotOwned      = "not-owned"
 	IDPortForm      = "port-form"      // only of catalogs with forms for ports
 	IDAmbiguousPort = "ambiguous-port" // likewise
@@ -29,7 +30,7 @@ func (c *Catalog) Docs() []finding.Doc {
 	var docs []finding.Doc
 	for _, d := range known.Catalogs {
 		ofPorts := d.ID == IDPortForm || d.ID == IDAmbiguousPort
-		if ofPorts && !c.contents().PortForms || c.Own && !used[d.ID] {
+		if ofPorts && !c.contents().PortForms || d.ID == IDVersion && !c.contents().Versioned() || c.Own && !used[d.ID] {
 			continue
 		}
 		if at := slices.IndexFunc(known.OwnCatalog, func(own finding.Doc) bool { return own.ID == d.ID }); c.Own && at >= 0 {

@@ -63,6 +63,31 @@ func (l *Library) With(documents ...document.Document) *Library {
 	return newLibrary(slices.Collect(maps.Values(byName)))
 }
 
+// At cuts versions off names of catalogs, such as hcloud@1.30. It returns the names alone, and a library in which these
+// catalogs are for these versions of the controllers. Names of unknown catalogs may remain.
+func (l *Library) At(names []string) (at *Library, plain []string, err error) {
+	byName := maps.Clone(l.byName)
+	for _, name := range names {
+		name, version, cut := strings.Cut(name, "@")
+		plain = append(plain, name)
+		c := byName[name]
+		switch {
+		case !cut || c == nil:
+			continue
+		case !document.IsVersion(version):
+			return nil, nil, fmt.Errorf("must have a version such as 1.30 after %s@; got %q", name, version)
+		case !c.contents().Versioned():
+			return nil, nil, fmt.Errorf("must not have a version after %s, whose catalog does not know which versions read a key", name)
+		case c.Selected != "" && c.Selected != version:
+			return nil, nil, fmt.Errorf("must have one version of %s; got %s and %s", name, c.Selected, version)
+		}
+		selected := *c
+		selected.Selected = version
+		byName[name] = &selected
+	}
+	return newLibrary(slices.Collect(maps.Values(byName))), plain, nil
+}
+
 func newLibrary(catalogs []*Catalog) *Library {
 	l := &Library{byName: map[string]*Catalog{}}
 	for _, c := range catalogs {
