@@ -1,3 +1,3 @@
 // Package addresses makes the machine of an edge answer for the addresses of load balancers: it adds them to an interface, and
-// takes away those that it has added.
+// removes those that it has added.
 package addresses
