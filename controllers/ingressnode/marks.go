@@ -82,8 +82,9 @@ const (
 	// A Node that leaves groups again and again joins only after a rest, which doubles from restBase to restMax: each time,
 	// all its groups are written, and Services need the same budget of calls. Leaving never waits.
 	restBase, restMax = time.Second, time.Minute
-	// restForgotten is how long after its rest a Node that leaves counts as one that has never left before.
-	restForgotten = 2 * time.Minute
+	// restForgotten is how long after its rest a Node that leaves counts as one that has never left before: those that leave
+	// less often, as when a mark moves from Node to Node, cost little, and must not leave a group empty.
+	restForgotten = 20 * time.Second
 )
 
 // rest is the time in which a Node that has just left does not join.
@@ -127,7 +128,8 @@ func (m *marks) next(now time.Time) time.Duration {
 	var next time.Duration
 	for _, n := range m.nodes {
 		if n.rest.withholds {
-			next = sooner(next, n.rest.until.Sub(now))
+			// It may be over since the marks were read.
+			next = sooner(next, max(n.rest.until.Sub(now), immediately))
 		}
 	}
 	return next

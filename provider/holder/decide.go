@@ -81,6 +81,8 @@ func otherCloud(id, known string) *RefusedError {
 // clusters of the time before there were records.
 func renamed(balancers []cloudv1.LoadBalancer, name string) *RefusedError {
 	named := func(lb cloudv1.LoadBalancer) bool { return strings.HasPrefix(lb.Name, name+"-") }
+	// Of some, the name cannot be decoded.
+	balancers = slices.DeleteFunc(slices.Clone(balancers), func(lb cloudv1.LoadBalancer) bool { return lb.Name == "" })
 	if len(balancers) == 0 || slices.ContainsFunc(balancers, named) {
 		return nil
 	}

@@ -57,8 +57,8 @@ type Cloud interface {
 	Identified
 	// Expects reports whether it is known which state the cloud must have.
 	Expects() bool
-	// ListLoadBalancers lists load balancers.
-	ListLoadBalancers(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error)
+	// ListKnownLoadBalancers lists load balancers, also those that cannot be decoded.
+	ListKnownLoadBalancers(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error)
 }
 
 // Records are the records of holders in the cloud.
@@ -357,7 +357,7 @@ func (h *Holder) check(ctx context.Context) error {
 
 // checkNames returns a refusal if the cluster's load balancers are named after another clusterID.
 func (h *Holder) checkNames(ctx context.Context) (*RefusedError, error) {
-	list, err := h.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: h.ClusterUID}})
+	list, err := h.Cloud.ListKnownLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: h.ClusterUID}})
 	if err != nil {
 		return nil, fmt.Errorf("read the names of the cluster's load balancers: %w", err)
 	}

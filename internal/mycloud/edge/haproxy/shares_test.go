@@ -49,7 +49,7 @@ func silent(t testing.TB) netip.AddrPort {
 // The members of one load balancer, thousands of them that do not answer, do not delay how soon HAProxy notices that those
 // of another fail, or are back.
 func TestMembersOfOthersDelayNoHealth(t *testing.T) {
-	const pools, members, most = 2, 1000, 3
+	const pools, members, most = 4, 1000, 3
 	e := newEngine(t, nil)
 	l, p := other(t)
 	p.Monitor = tcpMonitor()

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -40,6 +41,31 @@ func TestStretchedWeights(t *testing.T) {
 	}
 }
 
+// hashing returns a listener of a load balancer, whose pool hashes.
+func hashing(n, members int) Unit {
+	u := poolOf("lb", n, members)
+	u.Pool.Algorithm = cloudv1.AlgorithmSourceIP
+	u.Listener = &config.Listener{
+		LoadBalancer: "lb", Key: u.Pool.ID.Key, Protocol: cloudv1.ProtocolTCP, Engine: config.Proxy,
+		Address: netip.MustParseAddr("203.0.113.1"), Port: uint16(1 + n), Pool: u.Pool.ID,
+	}
+	return u
+}
+
+// A listener that waits for a reload, or is to go, changes no weights of the others.
+func TestUnitsOfOthers(t *testing.T) {
+	const members = 100
+	units := []Unit{hashing(1, members), hashing(2, members)}
+	alone, accepted, _ := planned(units, nil, 1<<20)
+	waiting, removed := hashing(3, members), hashing(4, members).AsRemoved()
+	refused := Refusals{}
+	refused.Add(waiting.Key(), errors.New("waits"))
+	p := Of(append(units, waiting, removed), noCertificates, accepted, refused, 1<<20)
+	if before, now := alone.Backends[0].Servers[0].Weight, p.Backends[0].Servers[0].Weight; before != now {
+		t.Errorf("the weight was %d, is %d", before, now)
+	}
+}
+
 // However many listeners of a load balancer hash, its members have no more points than it has units, or one unit each.
 func TestUnitsOfLoadBalancer(t *testing.T) {
 	for name, test := range map[string]struct{ listeners, members, most int }{
@@ -50,13 +76,7 @@ func TestUnitsOfLoadBalancer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var units []Unit
 			for n := range test.listeners {
-				u := poolOf("lb", n, test.members)
-				u.Pool.Algorithm = cloudv1.AlgorithmSourceIP
-				u.Listener = &config.Listener{
-					LoadBalancer: "lb", Key: u.Pool.ID.Key, Protocol: cloudv1.ProtocolTCP, Engine: config.Proxy,
-					Address: netip.MustParseAddr("203.0.113.1"), Port: uint16(1 + n), Pool: u.Pool.ID,
-				}
-				units = append(units, u)
+				units = append(units, hashing(n, test.members))
 			}
 			p, _, servers := planned(units, nil, 1<<20)
 			if len(p.Faults) > 0 || servers["lb"] != test.listeners*test.members {

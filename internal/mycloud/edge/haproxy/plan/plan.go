@@ -209,7 +209,9 @@ func Of(
 		hashing: map[string]int{}, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
 	for _, u := range units {
-		if u.Listener != nil && u.Pool.Algorithm == cloudv1.AlgorithmSourceIP {
+		// What waits for a reload, or is to go, changes nothing for the others.
+		_, runs := accepted[u.Key()]
+		if u.Listener != nil && u.Pool.Algorithm == cloudv1.AlgorithmSourceIP && !u.Removed && (runs || refused[u.Key()] == nil) {
 			p.hashing[u.LoadBalancer()]++
 		}
 	}

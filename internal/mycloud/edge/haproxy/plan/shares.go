@@ -11,10 +11,10 @@ import (
 // 84,000 servers, it did not answer for 20 seconds on a busy machine.
 const (
 	// ownServers is how many servers each load balancer has for itself.
-	ownServers = 128
+	ownServers = 256
 	// commonServers is how many there are in common, and mostServers how many of them one load balancer gets.
-	commonServers = 1 << 13
-	mostServers   = commonServers / 4
+	commonServers = 1 << 14
+	mostServers   = commonServers / 2
 )
 
 // shares divides something among load balancers: each has some for itself, whatever others do, and more as long as it has
