@@ -71,7 +71,8 @@ func TestUnitsOfLoadBalancer(t *testing.T) {
 	for name, test := range map[string]struct{ listeners, members, most int }{
 		"one listener":           {listeners: 1, members: 100, most: mostUnits},
 		"many with few members":  {listeners: 256, members: 2, most: mostUnits},
-		"many with many members": {listeners: 64, members: 30, most: mostUnits},
+		"more with many members": {listeners: 64, members: 30, most: mostUnits},
+		"many with many members": {listeners: 256, members: 30, most: 256 * 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var units []Unit
