@@ -123,13 +123,13 @@ func (m *marks) count(node *corev1.Node, excluded, draining bool, now time.Time)
 	return counts
 }
 
-// next returns the time until another Node that would join has rested; 0 if there is none.
+// next returns the time until another Node that would join has rested, if the marks were counted at that time; 0 if there is
+// none.
 func (m *marks) next(now time.Time) time.Duration {
 	var next time.Duration
 	for _, n := range m.nodes {
 		if n.rest.withholds {
-			// It may be over since the marks were read.
-			next = sooner(next, max(n.rest.until.Sub(now), immediately))
+			next = sooner(next, n.rest.until.Sub(now))
 		}
 	}
 	return next

@@ -38,7 +38,8 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		return 0, err
 	}
 	deleted := c.deletions.snapshot()
-	nodes, err := c.candidates()
+	now := c.o.Clock.Now()
+	nodes, err := c.candidates(now)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +48,6 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		return 0, err
 	}
 	names := c.turns.order(slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests))), asked)
-	now := c.o.Clock.Now()
 	p := pass{next: sooner(c.drains.next(now), c.marks.next(now))}
 	if err := c.readMachines(ctx, names, nodes); err != nil {
 		p.errs, p.unsettled = append(p.errs, err), slices.Clone(names)
@@ -307,14 +307,13 @@ func (c *Controller) report(ctx context.Context, name string, s situation, d dep
 	}
 }
 
-// candidates returns the Nodes, ordered by name.
-func (c *Controller) candidates() ([]candidate, error) {
+// candidates returns the Nodes, ordered by name. What waits for a time is then due later than now.
+func (c *Controller) candidates(now time.Time) ([]candidate, error) {
 	nodes, err := c.o.Nodes.Lister().List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	now := c.o.Clock.Now()
 	list := make([]candidate, 0, len(nodes))
 	present := make(map[types.UID]bool, len(nodes))
 	for _, node := range nodes {

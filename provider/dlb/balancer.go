@@ -7,11 +7,9 @@ package dlb
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -26,6 +24,7 @@ import (
 	"quaymaster.dev/internal/rules/loadbalancer"
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/provider/dlb/census"
+	"quaymaster.dev/provider/dlb/cloudstate"
 	"quaymaster.dev/provider/dlb/overview"
 	"quaymaster.dev/provider/dlb/pause"
 	"quaymaster.dev/provider/dlb/record"
@@ -107,9 +106,7 @@ type Balancer struct {
 	reviewer review.Reviewer
 	overview *overview.Overview
 	census   *census.Census
-	flight   singleflight.Group
-	// status is the last answer of the cloud about its own state.
-	status atomic.Pointer[status]
+	state    *cloudstate.Checker
 
 	// missing and disowned are the load balancers that the cloud does not have, or that are not ours; refused are writes
 	// that the cloud has rejected, and repairs attempts to repair a load balancer.
@@ -124,7 +121,7 @@ func New(o Options) *Balancer {
 	o.KubeProxyHealthCheckPort = cmp.Or(o.KubeProxyHealthCheckPort, loadbalancer.DefaultKubeProxyHealthCheckPort)
 	o.Drift = cmp.Or(o.Drift, DriftRepair)
 	b := &Balancer{
-		o: o, reviewer: review.Own(o.LoadBalancerClass, !o.ClassOnly),
+		o: o, reviewer: review.Own(o.LoadBalancerClass, !o.ClassOnly), state: &cloudstate.Checker{Cloud: o.Cloud, Clock: o.Clock},
 		missing: pause.New(absentPeriod, pause.Answers), disowned: pause.New(refusedPeriod, 1),
 		refused: pause.New(refusedPeriod, 1), repairs: pause.New(repairPeriod, 1),
 	}

@@ -15,6 +15,7 @@ import (
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/rules/loadbalancer"
+	"quaymaster.dev/provider/dlb/cloudstate"
 	"quaymaster.dev/provider/dlb/overview"
 	"quaymaster.dev/provider/dlb/record"
 	"quaymaster.dev/provider/holder"
@@ -152,8 +153,8 @@ func diagnose(err error) verdict {
 		v.message = trouble(answer)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		v.message = "the cloud did not respond in time; will retry"
-	case errors.Is(err, errDegraded):
-		v.message = errDegraded.Error() + "; will retry"
+	case errors.Is(err, cloudstate.ErrDegraded):
+		v.message = cloudstate.ErrDegraded.Error() + "; will retry"
 	default:
 		// The errors around the innermost one name ports and ids, too, which differ between tries.
 		for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,10 +18,7 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-var (
-	errNotSynced = errors.New("the load balancers of the cloud have not been read yet")
-	errDegraded  = errors.New("the cloud is degraded and may not know all its load balancers")
-)
+var errNotSynced = errors.New("the load balancers of the cloud have not been read yet")
 
 // seek returns the load balancer of a Service, or nil if it certainly has none. The mirror suffices to find one. Before
 // a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
@@ -123,10 +120,12 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 		return nil, fmt.Errorf("find load balancer: %w", err)
 	}
 	if len(list.Items) > 0 {
+		found := make([]*cloudv1.LoadBalancer, len(list.Items))
 		for i := range list.Items {
-			b.o.Mirror.LoadBalancers.Put(ctx, &list.Items[i])
+			found[i] = &list.Items[i]
+			b.o.Mirror.LoadBalancers.Put(ctx, found[i])
 		}
-		lb, err := one(list.Items)
+		lb, err := one(found)
 		if err != nil {
 			return nil, err
 		}
@@ -138,27 +137,22 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 	case published:
 		return nil, b.lost(ctx, r)
 	}
-	return nil, b.checkStatus(ctx)
+	return nil, b.state.Check(ctx)
 }
 
 // bearing returns the load balancer in the mirror that has the Service's tags, or nil. Several are an error because
 // none may be chosen arbitrarily.
 func (b *Balancer) bearing(r *round) (*cloudv1.LoadBalancer, error) {
-	var found []cloudv1.LoadBalancer
-	for _, lb := range b.o.Mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID]) {
-		if ownership.Bears(lb.Tags, r.tags) {
-			found = append(found, *lb)
-		}
-	}
-	return one(found)
+	found := b.o.Mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID])
+	return one(slices.DeleteFunc(found, func(lb *cloudv1.LoadBalancer) bool { return !ownership.Bears(lb.Tags, r.tags) }))
 }
 
-func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
+func one(found []*cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 	switch len(found) {
 	case 0:
 		return nil, nil
 	case 1:
-		return &found[0], nil
+		return found[0], nil
 	}
 	ids := make([]string, len(found))
 	for i := range found {
@@ -227,7 +221,7 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 // lost returns nil if it is certain that the cloud has lost a load balancer that the Service records or publishes: the
 // cloud has said so for a while, it is not degraded, and it has not lost many at once.
 func (b *Balancer) lost(ctx context.Context, r *round) error {
-	if err := b.checkStatus(ctx); err != nil {
+	if err := b.state.Check(ctx); err != nil {
 		b.missing.Forget(r.svc.UID)
 		return err
 	}
@@ -243,34 +237,5 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 	err := &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud does not have load balancer %s; %s", id, why)}
 	b.missing.Begin(r.svc.UID, err, b.o.Clock.Now())
-	return err
-}
-
-// stateFor is how long an answer of the cloud about its own state counts for all Services.
-const stateFor = 5 * time.Second
-
-// status is an answer of the cloud about its own state.
-type status struct {
-	at  time.Time
-	err error
-}
-
-// checkStatus returns nil if the cloud knows all its load balancers.
-func (b *Balancer) checkStatus(ctx context.Context) error {
-	if s := b.status.Load(); s != nil && b.o.Clock.Since(s.at) < stateFor {
-		return s.err
-	}
-	_, err, _ := b.flight.Do("", func() (any, error) {
-		// The answer is for all Services, whichever of them asks first.
-		meta, err := b.o.Cloud.Meta(cloudapi.WithFlow(ctx, ""))
-		if err != nil {
-			return nil, fmt.Errorf("read the state of the cloud: %w", err)
-		}
-		if meta.Status != cloudv1.StatusOK {
-			err = errDegraded
-		}
-		b.status.Store(&status{b.o.Clock.Now(), err})
-		return nil, err
-	})
 	return err
 }

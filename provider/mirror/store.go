@@ -141,7 +141,7 @@ func (s *Store[T]) doubt() {
 func (s *Store[T]) outdates(revision string, v *T) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.doubted[s.meta(v).ID] || s.meta(v).Revision == "" || !newer(s.meta(v).Revision, revision)
+	return s.doubted[s.meta(v).ID] || !newer(s.meta(v).Revision, revision)
 }
 
 // read replaces the contents by those of the cloud, unless they are still current.
@@ -214,8 +214,7 @@ func (s *Store[T]) apply(ctx context.Context, v *T) {
 	}
 	before := s.items[id]
 	if before != nil {
-		// A revision that could not be decoded is older than any.
-		outdated := !s.doubted[id] && s.meta(before).Revision != "" && newer(s.meta(before).Revision, s.meta(v).Revision)
+		outdated := !s.doubted[id] && newer(s.meta(before).Revision, s.meta(v).Revision)
 		delete(s.doubted, id)
 		if outdated || reflect.DeepEqual(before, v) {
 			s.mu.Unlock()
@@ -272,8 +271,8 @@ func (s *Store[T]) unset(id string) {
 }
 
 // newer reports whether revision a is later than b. If they do not compare, every one counts as newer, so that nothing gets
-// lost.
+// lost; but none that is empty, because it could not be decoded.
 func newer(a, b string) bool {
 	later, known := cloudapi.Later(a, b)
-	return later || !known && a != b
+	return later || !known && a != b && a != ""
 }

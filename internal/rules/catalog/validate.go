@@ -32,11 +32,11 @@ func (v *View) validate() []finding.Finding {
 
 // validateSetting appends the findings about one annotation.
 func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding.Finding {
-	switch {
+	switch unread := s.Base.NotIn(v.catalog.Selected); {
 	case s.Written:
 		return findings
-	case s.Base.NotIn(v.catalog.Selected) != "":
-		return append(findings, v.finding(s, library.IDVersion, document.Ignored, s.Base.NotIn(v.catalog.Selected),
+	case unread != "":
+		return append(findings, v.finding(s, library.IDVersion, document.Ignored, unread,
 			"remove it, or select the version of your controller"))
 	case s.shadowed:
 		if s.Raw == v.Service.Annotations[s.name] {

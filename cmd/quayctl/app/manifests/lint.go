@@ -205,7 +205,7 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, co
 	var err error
 	summary := report.Summary(results, counts)
 	if o.output == flags.Text {
-		err = report.Text(stdout, results, o.inColour(stdout), output.WidthOf(stdout))
+		err = report.Text(stdout, results, o.inColor(stdout), output.WidthOf(stdout))
 	} else {
 		err = output.Show(stdout, o.output, results, "Findings in manifests", summary, o.Suppressed)
 	}
@@ -215,8 +215,8 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result, co
 	return err
 }
 
-// inColour reports whether to write colors, following https://no-color.org.
-func (o *lintOptions) inColour(stdout io.Writer) bool {
+// inColor reports whether to write colors, following https://no-color.org.
+func (o *lintOptions) inColor(stdout io.Writer) bool {
 	if o.color != colors[0] {
 		return o.color == colors[1]
 	}

@@ -102,10 +102,13 @@ func backendOf(u Unit, units int) (*Backend, []error, error) {
 	return b, faulty, nil
 }
 
+// intervalOf returns the time between two checks of a member.
+func intervalOf(m *config.Monitor) time.Duration { return cmp.Or(limited(m.Interval), defaultInterval) }
+
 func monitorOf(m *config.Monitor) (*monitor, error) {
 	r := &monitor{
 		Port:     m.Port,
-		Interval: cmp.Or(limited(m.Interval), defaultInterval), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
+		Interval: intervalOf(m), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
 		Rise: cmp.Or(min(max(m.Rise, 0), maxChecks), defaultRise), Fall: cmp.Or(min(max(m.Fall, 0), maxChecks), defaultFall),
 	}
 	// HAProxy takes the time of the next check from the end of the last, so that timeouts add up. While a member changes

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 
 	"quaymaster.dev/internal/mycloud/edge/config"
@@ -64,7 +63,7 @@ func pace(pools []config.Pool) {
 	rates := map[string]float64{}
 	for i := range pools {
 		if m := pools[i].Monitor; m != nil {
-			rates[pools[i].ID.LoadBalancer] += float64(len(pools[i].Members)) / cmp.Or(limited(m.Interval), defaultInterval).Seconds()
+			rates[pools[i].ID.LoadBalancer] += float64(len(pools[i].Members)) / intervalOf(m).Seconds()
 		}
 	}
 	for i := range pools {
@@ -73,7 +72,7 @@ func pace(pools []config.Pool) {
 		}
 		m := *pools[i].Monitor
 		for rate := rates[pools[i].ID.LoadBalancer]; rate > mostChecks; rate /= 2 {
-			m.Interval = 2 * cmp.Or(limited(m.Interval), defaultInterval)
+			m.Interval = 2 * intervalOf(&m)
 		}
 		pools[i].Monitor = &m
 	}
