@@ -109,7 +109,7 @@ type treeAnswer = operation.Answer[cloudv1.LoadBalancer]
 
 func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 	operation.Note(ctx.Context(), func(tx *store.Tx) ([]cloudv1.ProblemField, error) {
-		return danglingReferences(tx, &s.LoadBalancerFields)
+		return danglingReferences(tx, &s.LoadBalancerFields), nil
 	})
 	return failure.Fields(append(write.ValidateTags(s.Tags), balancer.Validate(s)...))
 }

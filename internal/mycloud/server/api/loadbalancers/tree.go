@@ -1,7 +1,6 @@
 package loadbalancers
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -68,10 +67,7 @@ func (a *LoadBalancers) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want c
 // checkReferences rejects references to objects that do not exist, members that must not get traffic, and changes of
 // immutable fields.
 func (a *LoadBalancers) checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
-	problems, err := danglingReferences(tx, &want)
-	if err != nil {
-		return err
-	}
+	problems := danglingReferences(tx, &want)
 	members, err := a.Members.Check(tx, poolAddresses(lb.Pools), poolAddresses(want.Pools))
 	if err != nil {
 		return err
@@ -91,33 +87,25 @@ func (a *LoadBalancers) checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, 
 	return nil
 }
 
-// danglingReferences returns the fields that refer to objects that do not exist.
-func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloudv1.ProblemField, error) {
+// danglingReferences returns the fields that refer to objects that do not exist. It decodes none: there may be hundreds of
+// pools with large node groups, and other writes wait.
+func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) []cloudv1.ProblemField {
 	var problems []cloudv1.ProblemField
-	exists := func(pointer string, err error) error {
-		var none *store.NotFoundError
-		if !errors.As(err, &none) {
-			return err
-		}
-		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: none.Error()})
-		return nil
+	none := func(pointer, kind, id string) {
+		detail := (&store.NotFoundError{Kind: kind, ID: id}).Error()
+		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail})
 	}
-	for i, z := range want.Zones {
-		_, err := store.Zones.Get(tx, z)
-		if err := exists(fmt.Sprintf("/zones/%d", i), err); err != nil {
-			return nil, err
+	for i, id := range want.Zones {
+		if !store.Zones.Has(tx, id) {
+			none(fmt.Sprintf("/zones/%d", i), store.Zones.Name, id)
 		}
 	}
 	for i, p := range want.Pools {
-		if p.NodeGroupID == "" {
-			continue
-		}
-		_, err := store.NodeGroups.Get(tx, p.NodeGroupID)
-		if err := exists(fmt.Sprintf("/pools/%d/node_group_id", i), err); err != nil {
-			return nil, err
+		if id := p.NodeGroupID; id != "" && !store.NodeGroups.Has(tx, id) {
+			none(fmt.Sprintf("/pools/%d/node_group_id", i), store.NodeGroups.Name, id)
 		}
 	}
-	return problems, nil
+	return problems
 }
 
 // assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and gives up the others.
