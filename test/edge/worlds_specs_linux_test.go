@@ -257,6 +257,30 @@ func (e *endpoint) refusals(programs map[uint16]func()) []string {
 	return nil
 }
 
+const (
+	// ownMembers is how many members each load balancer has in HAProxy, whatever others do, and fewMembers how many all
+	// may have together without any being refused.
+	ownMembers, fewMembers = 256, 4096
+	// refusesMembers is what a fault contains.
+	refusesMembers = "are left for the load balancer on the edge"
+)
+
+// mayExceed reports whether edges may refuse listeners of the tenant because it has too many members.
+func (q *play) mayExceed(t *tenant) bool {
+	own, all := 0, 0
+	for _, other := range q.tenants {
+		members := 0
+		for _, e := range other.endpoints() {
+			members += len(e.members())
+		}
+		all += members
+		if other == t {
+			own = members
+		}
+	}
+	return own > ownMembers && all > fewMembers
+}
+
 // answers reports whether a client of an edge must get an answer.
 func (e *endpoint) answers(programs map[uint16]func()) bool {
 	if e.proxied() || e.listener.MaxConnections > 0 {

@@ -72,6 +72,19 @@ func TestHealth(t *testing.T) {
 	expect(unknown, on, on, on, draining)
 }
 
+// TestMembersWithoutMonitor checks that members that edges do not probe are online, as edges count them, unless their
+// instance does not run.
+func TestMembersWithoutMonitor(t *testing.T) {
+	c := newWithEdges(t, []string{"edge-1"})
+	s := direct("one")
+	s.Pools[0].HealthMonitor = nil
+	lb, job := c.create(s)
+	c.running(job)
+	c.applied("edge-1")
+	c.ended(job)
+	diff(t, "operating state", cloudv1.OperatingOnline, c.read(lb.ID).OperatingState)
+}
+
 // TestBehind checks that an edge that does not apply the members of a node group degrades the load balancer.
 func TestBehind(t *testing.T) {
 	c := newWithEdges(t, []string{"edge-1"})

@@ -56,7 +56,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		accepted: desc("accepted_total", "Requests (http, https), connections (tcp) and packets (udp) that were let through.", listener...),
 		refused:  desc("refused_total", "Requests, connections and packets that were refused by limits or source ranges.", listener...),
 		bytes:    desc("bytes_total", "Bytes by direction; out is 0 where responses go past the edge.", append(listener, "direction")...),
-		members:  desc("members", "Members by state.", "load_balancer", "pool", "family", "state"),
+		members:  desc("members", "Members that are probed, by state.", "load_balancer", "pool", "family", "state"),
 		crowded: desc("share_refused_total",
 			"Connections through HAProxy and nat that were refused because the address has its share.", "load_balancer", "family"),
 		forgotten: desc("share_forgotten_total",

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -43,8 +42,8 @@ func (a *Agent) setReport(change func(*report)) {
 	was := a.report
 	change(&a.report)
 	a.report = a.report.bounded()
-	if was.revision != a.report.revision || !reflect.DeepEqual(was.faults, a.report.faults) ||
-		!reflect.DeepEqual(was.health, a.report.health) {
+	if was.revision != a.report.revision || !slices.Equal(was.faults, a.report.faults) ||
+		!slices.Equal(was.health, a.report.health) {
 		signal(a.beat)
 	}
 }

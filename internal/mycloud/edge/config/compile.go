@@ -39,7 +39,7 @@ var noSources = map[string]netip.Prefix{
 // Compile returns what the edge has to do, and what it cannot do. A faulty listener stays as it was before, if it was
 // there, and concerns no other one. Before is nil if the edge did nothing.
 func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.EdgeFault) {
-	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, config: &Config{}}
+	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, config: &Config{}, groups: map[groupFamily]*memberList{}}
 	c.owners = c.ownersOfAddresses()
 	c.machines = machinesOf(s)
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
@@ -90,6 +90,8 @@ type compiler struct {
 	// pools are those of the load balancer at hand.
 	pools  map[PoolID]*compiledPool
 	owners map[netip.Addr]*cloudv1.LoadBalancer
+	// groups are the members of node groups, which many pools have.
+	groups map[groupFamily]*memberList
 	// machines has what addresses belong to that members must not have: load balancers and edges.
 	machines map[netip.Addr]string
 	config   *Config
@@ -317,47 +319,18 @@ func (c *compiler) pool(lb *cloudv1.LoadBalancer, listener string, p *cloudv1.Po
 			Rise: m.Rise, Fall: m.Fall,
 		}
 	}
-	var err error
-	pool.Members, err = c.members(lb, listener, p)
-	slices.SortFunc(pool.Members, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
-	return pool, err
-}
-
-// members returns the members of a pool. One that cannot be had is a fault, and not among them.
-func (c *compiler) members(lb *cloudv1.LoadBalancer, listener string, p *cloudv1.Pool) ([]Member, error) {
-	var members []Member
-	add := func(key, address string, port int32, weight int, state string) {
-		a, err := c.member(address, p.Family)
-		if err == nil && (port < 0 || port > math.MaxUint16) {
-			err = fmt.Errorf("port %d is not between 1 and 65535", port)
-		}
-		if err != nil {
-			c.fault(lb, listener, "pool %q: member %q: %v", p.Key, key, err)
-			return
-		}
-		members = append(members, Member{
-			Key: key, Address: a, Port: uint16(port), Weight: weight,
-			// A weight of 0 takes no new connections either.
-			Draining: state == cloudv1.MemberDraining || weight == 0,
-		})
-	}
+	var members *memberList
 	if p.NodeGroupID == "" {
-		for _, m := range p.Members {
-			add(m.Key, m.Address, m.Port, m.Weight, m.State)
-		}
-		return members, nil
-	}
-	group := c.state.NodeGroups[p.NodeGroupID]
-	if group == nil {
-		return nil, fmt.Errorf("there is no node group %s", p.NodeGroupID)
-	}
-	for _, m := range group.Members {
-		for _, a := range m.Addresses {
-			if a.Family == p.Family {
-				add(m.Key, a.Address, p.TargetPort, m.Weight, m.State)
-				break
-			}
+		members = c.ownMembers(p)
+	} else {
+		pool.Port = uint16(p.TargetPort)
+		if members = c.groupMembers(p.NodeGroupID, p.Family); members == nil {
+			return nil, fmt.Errorf("there is no node group %s", p.NodeGroupID)
 		}
 	}
-	return members, nil
+	for _, err := range members.refused {
+		c.fault(lb, listener, "pool %q: %v", p.Key, err)
+	}
+	pool.Members = members.list
+	return pool, nil
 }

@@ -55,10 +55,10 @@ func TestCompile(t *testing.T) {
 			Engine: config.Direct, Pool: pool, MaxQPS: 100, IdleTimeout: time.Minute,
 		}},
 		Pools: []config.Pool{{
-			ID: pool, Protocol: "tcp", Algorithm: "round_robin", Drain: 30 * time.Second,
+			ID: pool, Protocol: "tcp", Algorithm: "round_robin", Drain: 30 * time.Second, Port: 30080,
 			Members: []config.Member{
-				{Key: "node-1", Address: netip.MustParseAddr("10.0.0.1"), Port: 30080, Weight: 1},
-				{Key: "node-2", Address: netip.MustParseAddr("10.0.0.2"), Port: 30080, Weight: 1},
+				{Key: "node-1", Address: netip.MustParseAddr("10.0.0.1"), Weight: 1},
+				{Key: "node-2", Address: netip.MustParseAddr("10.0.0.2"), Weight: 1},
 			},
 			Monitor: &config.Monitor{
 				Type: "tcp", Port: 30080, Interval: 10 * time.Second, Timeout: 5 * time.Second, Rise: 2, Fall: 3,

@@ -73,17 +73,23 @@ type Pool struct {
 	// Algorithm is round_robin, weighted_round_robin, least_connections or source_ip.
 	Algorithm string
 	// Drain is how long connections of a member that leaves may go on.
-	Drain   time.Duration
+	Drain time.Duration
+	// Members are sorted by key. Pools of one node group and family have the same list, which must not be changed.
 	Members []Member
+	// Port is that of members without one of their own.
+	Port uint16
 	// Monitor probes the members; nil means that all count as healthy.
 	Monitor *Monitor
 }
+
+// PortOf returns the port of a member of the pool; 0 if it has none, so that only Direct can reach it.
+func (p *Pool) PortOf(m Member) uint16 { return cmp.Or(m.Port, p.Port) }
 
 // Member is a backend.
 type Member struct {
 	Key     string
 	Address netip.Addr
-	// Port is 0 if the member has none, so that only Direct can reach it.
+	// Port is 0 if the member has that of its pool.
 	Port   uint16
 	Weight int
 	// Draining members keep the connections they have.

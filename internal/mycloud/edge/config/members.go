@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -33,6 +35,69 @@ func machinesOf(s *state.State) map[netip.Addr]string {
 		}
 	}
 	return machines
+}
+
+// memberList are members, and why others are not among them.
+type memberList struct {
+	list    []Member
+	refused []error
+}
+
+// groupFamily is a node group, of which members have addresses of a family.
+type groupFamily struct{ group, family string }
+
+// ownMembers returns the members of a pool without a node group.
+func (c *compiler) ownMembers(p *cloudv1.Pool) *memberList {
+	members := &memberList{}
+	for _, m := range p.Members {
+		c.add(members, m.Key, m.Address, p.Family, m.Port, m.Weight, m.State)
+	}
+	return members.sorted()
+}
+
+// groupMembers returns the members of a node group with an address of the family; nil if there is no such group.
+func (c *compiler) groupMembers(id, family string) *memberList {
+	at := groupFamily{id, family}
+	if known := c.groups[at]; known != nil {
+		return known
+	}
+	group := c.state.NodeGroups[id]
+	if group == nil {
+		return nil
+	}
+	members := &memberList{}
+	for _, m := range group.Members {
+		for _, a := range m.Addresses {
+			if a.Family == family {
+				c.add(members, m.Key, a.Address, family, 0, m.Weight, m.State)
+				break
+			}
+		}
+	}
+	c.groups[at] = members.sorted()
+	return members
+}
+
+func (l *memberList) sorted() *memberList {
+	slices.SortFunc(l.list, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
+	return l
+}
+
+// add adds a member, or why it cannot be had.
+func (c *compiler) add(to *memberList, key, address, family string, port int32, weight int, state string) {
+	a, err := c.member(address, family)
+	if err == nil && (port < 0 || port > math.MaxUint16) {
+		err = fmt.Errorf("port %d is not between 1 and 65535", port)
+	}
+	if err != nil {
+		to.refused = append(to.refused, fmt.Errorf("member %q: %w", key, err))
+		return
+	}
+	to.list = append(to.list, Member{
+		Key: key, Address: a, Port: uint16(port), Weight: weight,
+		// A weight of 0 takes no new connections either.
+		Draining: state == cloudv1.MemberDraining || weight == 0,
+	})
 }
 
 // member returns the address of a member, or why the edge must send neither traffic nor probes to it: it would be the way

@@ -190,7 +190,7 @@ func (e *Engine) validate(ctx context.Context, found []fresh, c *installed) erro
 		if err != nil {
 			return err
 		}
-		sections, err := e.haproxy.Check(ctx, r)
+		sections, err := e.haproxy.Check(ctx, r, "")
 		if err != nil {
 			return err
 		}

@@ -72,8 +72,10 @@ type Engine struct {
 	// units are those of the last Apply; nil before it.
 	units []plan.Unit
 	pools []config.Pool
-	// accepted are the units that HAProxy runs, by key; nil if they are not known.
+	// accepted are the units that HAProxy runs, by key; nil if they are not known. Then found is how many servers it has, by
+	// backend, if it runs: an agent before has started it.
 	accepted map[string]plan.Unit
+	found    map[string]int
 	// refusedCertificates has why HAProxy refuses contents of certificates.
 	refusedCertificates map[[sha256.Size]byte]error
 	// unended has the load balancers with connections that must end; "" stands for any.
@@ -185,6 +187,11 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	}
 	if p == nil {
 		e.accepted = nil
+	}
+	if e.found = nil; e.accepted == nil && runs != "" {
+		if e.found, err = e.size(ctx, p.Current); err != nil {
+			return nil, err
+		}
 	}
 	waits := e.waits(p)
 	certificates, err := e.install(ctx, p, append(slices.Collect(maps.Values(e.accepted)), e.units...), waits)
@@ -355,7 +362,7 @@ func (e *Engine) checked(
 				return nil, nil, err
 			}
 		}
-		sections, err := e.haproxy.Check(ctx, r)
+		sections, err := e.haproxy.Check(ctx, r, runs)
 		if err != nil || len(sections) == 0 {
 			return p, r, err
 		}
@@ -392,7 +399,7 @@ func (e *Engine) plans(c *installed, refused plan.Refusals, reload bool) (*plan.
 		removed[id]++
 		units = append(units, u.AsRemoved())
 	}
-	p := plan.Of(units, c.usable, e.accepted, refused, e.files)
+	p := plan.Of(units, c.usable, plan.Running{Units: e.accepted, Servers: e.found}, refused, e.files)
 	r, err := e.configuration(p, e.files)
 	return p, r, err
 }

@@ -72,8 +72,7 @@ func TestProbedPoolsLeaveNoWorkers(t *testing.T) {
 		for _, h := range health {
 			states[h.MemberKey+" "+h.State]++
 		}
-		return states["alive "+cloudv1.OperatingOnline] == 20 && states["dead "+cloudv1.OperatingOffline] == 20 &&
-			states["a "+cloudv1.OperatingOnline] == 1
+		return states["alive "+cloudv1.OperatingOnline] == 20 && states["dead "+cloudv1.OperatingOffline] == 20 && len(states) == 2
 	})
 	for i, connection := range connections {
 		if !says(connection, "y") {

@@ -16,7 +16,8 @@ const maxDetail = 255
 
 var errNotApplied = errors.New("no configuration has been applied yet")
 
-// Health returns the states of the members of all pools, those without a health monitor included.
+// Health returns the states of the members that HAProxy probes. It has none of those without a health monitor, or of pools
+// that are refused.
 func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
 	now, rows, err := e.current(ctx, e.haproxy.Servers)
 	if err != nil {
@@ -45,14 +46,12 @@ func healthOf(pools []config.Pool, backends []plan.Backend, rows map[place]proce
 	var health []cloudv1.MemberHealth
 	for i := range pools {
 		id := pools[i].ID
+		if pools[i].Monitor == nil || servers[id] == nil {
+			continue
+		}
 		for _, m := range pools[i].Members {
-			h := cloudv1.MemberHealth{
-				LoadBalancerID: id.LoadBalancer, PoolKey: id.Key, Family: id.Family, MemberKey: m.Key,
-				State: cloudv1.OperatingOnline,
-			}
-			if pools[i].Monitor != nil {
-				h.State, h.Detail = stateOf(rows[servers[id][m.Key]])
-			}
+			h := cloudv1.MemberHealth{LoadBalancerID: id.LoadBalancer, PoolKey: id.Key, Family: id.Family, MemberKey: m.Key}
+			h.State, h.Detail = stateOf(rows[servers[id][m.Key]])
 			if m.Draining && h.State != cloudv1.OperatingOffline {
 				h.State, h.Detail = cloudv1.OperatingDraining, ""
 			}

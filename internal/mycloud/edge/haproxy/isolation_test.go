@@ -117,7 +117,7 @@ func colliding(t testing.TB, address netip.AddrPort) (string, string) {
 			Algorithm: cloudv1.AlgorithmRoundRobin,
 			Members:   []config.Member{{Key: key, Address: address.Addr(), Port: address.Port()}},
 		}
-		alone := plan.Of([]plan.Unit{{Pool: p}}, nil, nil, nil, 1024)
+		alone := plan.Of([]plan.Unit{{Pool: p}}, nil, plan.Running{}, nil, 1024)
 		id := alone.Backends[0].Servers[0].ID
 		if keys[id] != "" {
 			return keys[id], key

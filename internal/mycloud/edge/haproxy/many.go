@@ -12,7 +12,7 @@ func (e *Engine) tooMany() map[string]bool {
 	for _, u := range e.units {
 		if was, ok := e.accepted[u.Key()]; ok {
 			id := u.LoadBalancer()
-			if commands[id] += changed(was.Pool.Members, u.Pool.Members); commands[id] > mostCommands {
+			if commands[id] += changed(was.Pool, u.Pool); commands[id] > mostCommands {
 				found[id] = true
 			}
 		}
@@ -20,14 +20,17 @@ func (e *Engine) tooMany() map[string]bool {
 	return found
 }
 
-// changed returns how many members are in one list only.
-func changed(before, after []config.Member) int {
-	list := make(map[config.Member]bool, len(before))
-	for _, m := range before {
+// changed returns how many members are in one of both pools only.
+func changed(before, after *config.Pool) int {
+	if before.Port != after.Port {
+		return len(before.Members) + len(after.Members)
+	}
+	list := make(map[config.Member]bool, len(before.Members))
+	for _, m := range before.Members {
 		list[m] = true
 	}
 	n := 0
-	for _, m := range after {
+	for _, m := range after.Members {
 		if list[m] {
 			delete(list, m)
 		} else {

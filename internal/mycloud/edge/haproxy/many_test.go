@@ -10,7 +10,7 @@ import (
 
 // However many members of a load balancer change at once, others wait hardly longer than for a reload.
 func TestManyMembersChangeAtOnce(t *testing.T) {
-	const listeners, most = 8, 1000
+	const listeners, most = 2, 1000
 	e := newEngine(t, nil)
 	l, p := other(t)
 	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}}

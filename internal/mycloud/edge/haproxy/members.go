@@ -141,6 +141,19 @@ func (e *Engine) servers(ctx context.Context, worker int) (map[string]map[string
 	return parseServers(answer)
 }
 
+// size returns how many servers the backends of a worker have, by name.
+func (e *Engine) size(ctx context.Context, worker int) (map[string]int, error) {
+	servers, err := e.servers(ctx, worker)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string]int, len(servers))
+	for backend, has := range servers {
+		sizes[backend] = len(has)
+	}
+	return sizes, nil
+}
+
 func parseServers(answer string) (map[string]map[string]present, error) {
 	columns := map[string]int{}
 	servers := map[string]map[string]present{}

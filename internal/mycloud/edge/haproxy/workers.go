@@ -26,7 +26,7 @@ import (
 const (
 	ownPause    = 15 * time.Second
 	pause       = 400 * time.Millisecond
-	sharedPause = 4 * time.Second
+	sharedPause = 2 * time.Second
 	manyWorkers = 60
 	manyPause   = time.Minute
 )

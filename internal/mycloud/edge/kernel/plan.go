@@ -133,12 +133,12 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 	for _, m := range lively(pool.Members) {
 		t := target{address: m.Address}
 		if s.nat {
-			t.port = m.Port
+			t.port = pool.PortOf(m)
 		}
 		if members[t.String()] {
 			continue
 		}
-		if s.nat && m.Port == 0 {
+		if s.nat && t.port == 0 {
 			p.fault(s, pool.ID, m.Key, errors.New("has no port, which only direct forwarding can do without"))
 			continue
 		}

@@ -128,8 +128,12 @@ func observe(lb *cloudv1.LoadBalancer, p *cloudv1.Pool, m *cloudv1.Member, f Fac
 		}
 	}
 	monitored := p.HealthMonitor != nil && p.HealthMonitor.Type != cloudv1.ProtocolNone
-	if m.OperatingState == cloudv1.OperatingUnknown && (len(f.Edges) == 0 || !monitored) {
-		m.OperatingState, err = instanceState(m, f)
+	if m.OperatingState != cloudv1.OperatingUnknown || monitored && len(f.Edges) > 0 {
+		return nil
+	}
+	if m.OperatingState, err = instanceState(m, f); m.OperatingState == cloudv1.OperatingUnknown && len(f.Edges) > 0 {
+		// Edges do not probe it, and count it as healthy.
+		m.OperatingState = cloudv1.OperatingOnline
 	}
 	return err
 }

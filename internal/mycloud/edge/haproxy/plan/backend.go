@@ -157,7 +157,7 @@ func (b *Backend) addServers(u Unit, sendsProxy bool, units int) (faulty []error
 	steps := b.steps(highest, units)
 	names, ids := map[string]bool{}, map[uint32]bool{}
 	for _, m := range u.Pool.Members {
-		port := m.Port
+		port := u.Pool.PortOf(m)
 		if port == 0 && u.Listener == nil {
 			// The member is only checked.
 			port = u.Pool.Monitor.Port

@@ -41,14 +41,14 @@ func FuzzRender(f *testing.F) {
 				},
 			}},
 		}
-		p := Of(Units(c), noCertificates, nil, nil, enough)
+		p := Of(Units(c), noCertificates, Running{}, nil, enough)
 		text, structure, err := p.Render(Settings{
 			StateFile: h.File(process.StateFile), LimitsFile: h.File(process.LimitsFile), Files: enough,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused, err := h.Check(t.Context(), &process.Configuration{Text: text, Structure: structure}); err != nil || len(refused) > 0 {
+		if refused, err := h.Check(t.Context(), &process.Configuration{Text: text, Structure: structure}, ""); err != nil || len(refused) > 0 {
 			t.Errorf("%v %v:\n%s", refused, err, text)
 		}
 		if len(p.Faults) == 0 && len(p.Frontends) != 1 || len(p.Frontends)+len(p.Faults) != 1 {

@@ -168,7 +168,7 @@ func Units(c *config.Config) []Unit {
 // before returns the unit as it was when HAProxy accepted it, with the members of now.
 func (u Unit) before(accepted Unit) Unit {
 	pool := *accepted.Pool
-	pool.Members = u.Pool.Members
+	pool.Members, pool.Port = u.Pool.Members, u.Pool.Port
 	return Unit{Listener: accepted.Listener, Pool: &pool}
 }
 
@@ -182,7 +182,8 @@ func (u Unit) AsRemoved() Unit {
 // NeedsReload reports whether HAProxy has to reload to change a unit into this one: it does not for members and limits.
 func (u Unit) NeedsReload(was Unit) bool {
 	pool, before := *u.Pool, *was.Pool
-	pool.Members, pool.Drain, before.Members, before.Drain = nil, 0, nil, 0
+	pool.Members, pool.Port, pool.Drain = nil, 0, 0
+	before.Members, before.Port, before.Drain = nil, 0, 0
 	if u.Listener == nil || was.Listener == nil {
 		return u.Listener != was.Listener || !reflect.DeepEqual(pool, before)
 	}
@@ -196,16 +197,37 @@ func (u Unit) NeedsReload(was Unit) bool {
 	return !reflect.DeepEqual(l, *was.Listener) || !reflect.DeepEqual(pool, before)
 }
 
+// Running is what HAProxy runs.
+type Running struct {
+	// Units are those that it has accepted, by key; nil if they are not known, because the agent has just started.
+	Units map[string]Unit
+	// Servers is how many servers its backends have, by name, for when the units are not known.
+	Servers map[string]int
+}
+
+// members returns how many members HAProxy has for a unit; -1 if it does not run the unit.
+func (r *Running) members(u Unit) int {
+	if was, ok := r.Units[u.Key()]; ok {
+		return len(was.Pool.Members)
+	}
+	if kind, _, err := kindOf(u.Listener); err == nil && r.Units == nil {
+		if n, ok := r.Servers[backendName(u.Pool.ID, kind)]; ok {
+			return n
+		}
+	}
+	return -1
+}
+
 // Of returns what HAProxy has to do for the units. A unit that it cannot do, or that is refused, becomes a fault, and stays as
 // it was accepted before, if it was. Certificates returns the files of certificates; files is how many files HAProxy may
 // open, which limits the checks. Of sorts the units.
 func Of(
-	units []Unit, certificates func(ids []string) (files []string, err error), accepted map[string]Unit, refused Refusals,
-	files int,
+	units []Unit, certificates func(ids []string) (files []string, err error), running Running, refused Refusals, files int,
 ) *Plan {
+	accepted := running.Units
 	p := &planner{
-		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates,
-		checks: checkShares(files, units), servers: serverShares(),
+		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates, running: running,
+		checks: checkShares(files, units), servers: serverShares(commonServers), probed: serverShares(commonProbed),
 		hashing: map[string]int{}, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
 	for _, u := range units {
@@ -217,18 +239,16 @@ func Of(
 	}
 	// Those that are there keep what they have: they come before those that grow, and what was removed comes last.
 	rank := func(u Unit) int {
-		was, ok := accepted[u.Key()]
 		switch {
 		case u.Removed:
 			return 2
-		case !ok, len(u.Pool.Members) > len(was.Pool.Members):
+		case len(u.Pool.Members) > running.members(u):
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(units, func(a, b Unit) int { return rank(a) - rank(b) })
 	for _, u := range units {
-		p.accepted = accepted[u.Key()]
 		forms := []Unit{u}
 		if old, ok := accepted[u.Key()]; ok {
 			forms = append(forms, u.before(old), old)
@@ -259,10 +279,9 @@ func Of(
 type planner struct {
 	Plan
 	certificates func(ids []string) ([]string, error)
-	// accepted is the unit at hand as it was accepted before; zero if it was not.
-	accepted Unit
-	// checks and servers are what load balancers may still have.
-	checks, servers *shares
+	running      Running
+	// checks and servers are what load balancers may still have, probed are servers of no listener.
+	checks, servers, probed *shares
 	// hashing is how many listeners of load balancers have pools that hash.
 	hashing  map[string]int
 	backends map[string]int
@@ -304,7 +323,7 @@ func (p *planner) add(u Unit) error {
 		p.Frontends = append(p.Frontends, *f)
 	}
 	p.checks.take(u.LoadBalancer(), checks)
-	p.servers.take(u.LoadBalancer(), servers)
+	p.serversOf(u).take(u.LoadBalancer(), servers)
 	p.Units = append(p.Units, u)
 	p.backendOf[u.Key()] = b.Name
 	for _, err := range faulty {

@@ -98,7 +98,7 @@ func fixed() *config.Config {
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	p := Of(Units(fixed()), allCertificates, nil, nil, enough)
+	p := Of(Units(fixed()), allCertificates, Running{}, nil, enough)
 	if len(p.Faults) != 0 {
 		t.Fatalf("faults: %+v", p.Faults)
 	}
@@ -128,7 +128,7 @@ func TestServersAndLimitsLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		_, structure, err := Of(Units(c), allCertificates, nil, nil, enough).Render(settings)
+		_, structure, err := Of(Units(c), allCertificates, Running{}, nil, enough).Render(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 	} {
 		conf := fixed()
 		c.change(conf)
-		p := Of(Units(conf), allCertificates, nil, nil, enough)
+		p := Of(Units(conf), allCertificates, Running{}, nil, enough)
 		if len(p.Faults) != 1 || p.Faults[0].LoadBalancerID != "lb-1" || p.Faults[0].ListenerKey != "tcp/80" ||
 			!strings.Contains(p.Faults[0].Detail, c.want) {
 			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.Faults, c.want)
@@ -195,7 +195,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 			t.Errorf("%s: %d listeners are left, want %d", name, len(p.Frontends), want)
 		}
 	}
-	p := Of(Units(fixed()), noCertificates, nil, nil, enough)
+	p := Of(Units(fixed()), noCertificates, Running{}, nil, enough)
 	if len(p.Faults) != 1 || p.Faults[0].ListenerKey != "tcp/443" || len(p.Frontends) != 2 {
 		t.Errorf("missing certificate: faults are %+v", p.Faults)
 	}

@@ -11,9 +11,10 @@ import (
 const (
 	// ownServers is how many servers each load balancer has for itself.
 	ownServers = 256
-	// commonServers is how many there are in common, and mostServers how many of them one load balancer gets.
-	commonServers = 1 << 14
-	mostServers   = commonServers / 2
+	// commonServers is how many servers of listeners there are in common, commonProbed how many that are only probed, which
+	// no client waits for. One load balancer gets half of them.
+	commonServers = 1 << 12
+	commonProbed  = 1 << 13
 )
 
 // shares divides something among load balancers: each has some for itself, whatever others do, and more as long as it has
@@ -24,8 +25,8 @@ type shares struct {
 	used map[string]int
 }
 
-func serverShares() *shares {
-	return &shares{own: ownServers, most: mostServers, common: commonServers, used: map[string]int{}}
+func serverShares(common int) *shares {
+	return &shares{own: ownServers, most: common / 2, common: common, used: map[string]int{}}
 }
 
 // checkShares divides the health checks that HAProxy can make with a number of open files: a quarter of them equally.
@@ -78,13 +79,22 @@ func pace(pools []config.Pool) {
 	}
 }
 
+// serversOf returns the shares of servers that those of a unit belong to.
+func (p *planner) serversOf(u Unit) *shares {
+	if u.Listener == nil {
+		return p.probed
+	}
+	return p.servers
+}
+
 // fits returns an error if a unit needs more than its load balancer may still have. One that has no more members than
 // before always has what it has.
 func (p *planner) fits(u Unit, servers, checks int) error {
-	if was := p.accepted.Pool; was != nil && len(u.Pool.Members) <= len(was.Members) && (was.Monitor != nil || checks == 0) {
+	was, known := p.running.Units[u.Key()]
+	if p.running.members(u) >= len(u.Pool.Members) && (!known || was.Pool.Monitor != nil || checks == 0) {
 		return nil
 	}
-	if left := p.servers.left(u.LoadBalancer()); servers > left {
+	if left := p.serversOf(u).left(u.LoadBalancer()); servers > left {
 		return fmt.Errorf("has %d members, of which %d are left for the load balancer on the edge", servers, left)
 	}
 	if left := p.checks.left(u.LoadBalancer()); checks > left {

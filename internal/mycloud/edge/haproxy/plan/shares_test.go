@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
 
@@ -26,9 +27,19 @@ func poolOf(loadBalancer string, n, members int) Unit {
 	return Unit{Pool: p}
 }
 
+// served returns a listener of a load balancer with an address of its own, and its pool.
+func served(loadBalancer string, n, members int) Unit {
+	u := poolOf(loadBalancer, n, members)
+	u.Listener = &config.Listener{
+		LoadBalancer: loadBalancer, Key: u.Pool.ID.Key, Protocol: cloudv1.ProtocolTCP, Engine: config.Proxy,
+		Address: netip.AddrFrom4([4]byte{203, 0, 113, loadBalancer[0]}), Port: uint16(1 + n), Pool: u.Pool.ID,
+	}
+	return u
+}
+
 // planned returns the plan of units, the units as they are accepted by it, and how many servers each load balancer has.
 func planned(units []Unit, accepted map[string]Unit, files int) (*Plan, map[string]Unit, map[string]int) {
-	p := Of(slices.Clone(units), noCertificates, accepted, Refusals{}, files)
+	p := Of(slices.Clone(units), noCertificates, Running{Units: accepted}, Refusals{}, files)
 	now, servers := map[string]Unit{}, map[string]int{}
 	for _, u := range p.Units {
 		now[u.Key()] = u
@@ -44,7 +55,7 @@ func planned(units []Unit, accepted map[string]Unit, files int) (*Plan, map[stri
 func TestSharesOfServersAndChecks(t *testing.T) {
 	const most = 1000
 	for name, tt := range map[string]struct{ files, others, all int }{
-		"servers": {1 << 20, 200, ownServers*3 + commonServers + 200*10},
+		"servers": {1 << 20, 200, ownServers*3 + commonProbed + 200*10},
 		"checks":  {30_000, 200, 30_000 / filesPerCheck},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +105,33 @@ func TestSharesOfServersAndChecks(t *testing.T) {
 				t.Errorf("%d and %d servers are left of %d and 10", now["greedy-1"], now["other-7"], servers["greedy-1"])
 			}
 		})
+	}
+}
+
+// An agent that starts does not know which units HAProxy runs, but how many servers they have: those go on, although others
+// come before them.
+func TestSharesAfterStart(t *testing.T) {
+	var units []Unit
+	for _, loadBalancer := range []string{"x", "y", "z"} {
+		for n := range 5 {
+			units = append(units, served(loadBalancer, n, 1000))
+		}
+	}
+	p, _, before := planned(units, nil, 1<<20)
+	if want := map[string]int{"x": 2000, "y": 2000}; !maps.Equal(before, want) {
+		t.Fatalf("servers %v, want %v", before, want)
+	}
+	running := Running{Servers: map[string]int{}}
+	for i := range p.Backends {
+		running.Servers[p.Backends[i].Name] = len(p.Backends[i].Servers)
+	}
+	slices.Reverse(units)
+	after := map[string]int{}
+	for _, b := range Of(units, noCertificates, running, Refusals{}, 1<<20).Backends {
+		after[b.Pool.ID.LoadBalancer] += len(b.Servers)
+	}
+	if !maps.Equal(after, before) {
+		t.Errorf("servers after the start %v, before %v", after, before)
 	}
 }
 

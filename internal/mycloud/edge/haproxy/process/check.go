@@ -1,12 +1,14 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,15 +22,20 @@ const (
 )
 
 // Check has HAProxy check a configuration, and returns why it refuses sections of it, by their names. An error means that
-// it could not be checked, or is refused as a whole.
-func (h *HAProxy) Check(ctx context.Context, c *Configuration) (map[string]error, error) {
+// it could not be checked, or is refused as a whole. Runs is the structure that HAProxy runs, if it does: sections that it
+// has loaded are not checked again, because that takes as long as a reload, and a reload says what is wrong, too.
+func (h *HAProxy) Check(ctx context.Context, c *Configuration, runs string) (map[string]error, error) {
 	if _, err := os.Stat(h.File(LimitsFile)); errors.Is(err, os.ErrNotExist) {
 		// The configuration refers to it.
 		if err := h.Write(LimitsFile, limitsText(c.Limits)); err != nil {
 			return nil, err
 		}
 	}
-	if err := h.Write(candidateFile, c.Text); err != nil {
+	text := c.Text
+	if loaded := h.Text(); runs != "" && strings.Contains(loaded, "description "+runs+"\n") {
+		text = changed(c.Text, loaded)
+	}
+	if err := h.Write(candidateFile, text); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -41,10 +48,54 @@ func (h *HAProxy) Check(ctx context.Context, c *Configuration) (map[string]error
 	}
 	found := alerts(output)
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if sections := blame(c.Text, found); ok && exit.Exited() && len(sections) > 0 {
+	if sections := blame(text, found); ok && exit.Exited() && len(sections) > 0 {
 		return sections, nil
 	}
 	return nil, fmt.Errorf("check configuration: %w: %s", err, strings.Join(found[:min(len(found), 2)], "; "))
+}
+
+// section is a part of a configuration: a line such as "backend NAME" and those that belong to it, which are indented.
+type section struct{ name, text string }
+
+// sections returns the parts of a configuration. The first has no name.
+func sections(text string) []section {
+	list := []section{{}}
+	start, at := 0, 0
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) == 2 && !strings.HasPrefix(line, " ") {
+			list[len(list)-1].text, start = text[start:at], at
+			list = append(list, section{name: words[1]})
+		}
+		at += len(line)
+	}
+	list[len(list)-1].text = text[start:]
+	return list
+}
+
+// changed returns a configuration without the sections that are the same in another one, except for those that the rest
+// refers to.
+func changed(text []byte, before string) []byte {
+	// The last section has no empty line behind it.
+	old := map[string]bool{}
+	for _, s := range sections(before) {
+		old[strings.TrimSpace(s.text)] = true
+	}
+	all, named := sections(string(text)), map[string]bool{}
+	for _, s := range all {
+		if old[strings.TrimSpace(s.text)] {
+			continue
+		}
+		for word := range strings.FieldsSeq(s.text) {
+			named[word] = true
+		}
+	}
+	var b bytes.Buffer
+	for _, s := range all {
+		if s.name == "" || !old[strings.TrimSpace(s.text)] || named[s.name] {
+			b.WriteString(s.text)
+		}
+	}
+	return b.Bytes()
 }
 
 // RefusedError is returned if HAProxy does not run with a configuration because of some of its sections.
@@ -113,13 +164,9 @@ var position = regexp.MustCompile(`\[[^\]\s]*:([0-9]+)\]\s*:?\s*`)
 // blame returns the sections of a configuration that alerts are about, with the first alert of each. HAProxy reads the
 // file to its end, so that one attempt finds them all.
 func blame(text []byte, alerts []string) map[string]error {
-	var sections []string
-	current := ""
-	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) == 2 && !strings.HasPrefix(line, " ") {
-			current = words[1]
-		}
-		sections = append(sections, current)
+	var names []string
+	for _, s := range sections(string(text)) {
+		names = append(names, slices.Repeat([]string{s.name}, strings.Count(s.text, "\n"))...)
 	}
 	found := map[string]error{}
 	for _, alert := range alerts {
@@ -128,11 +175,11 @@ func blame(text []byte, alerts []string) map[string]error {
 			continue
 		}
 		line, err := strconv.Atoi(alert[at[2]:at[3]])
-		if err != nil || line < 1 || line > len(sections) || sections[line-1] == "" {
+		if err != nil || line < 1 || line > len(names) || names[line-1] == "" {
 			continue
 		}
-		if section := sections[line-1]; found[section] == nil {
-			found[section] = errors.New("haproxy refuses it: " + alert[at[1]:])
+		if name := names[line-1]; found[name] == nil {
+			found[name] = errors.New("haproxy refuses it: " + alert[at[1]:])
 		}
 	}
 	return found

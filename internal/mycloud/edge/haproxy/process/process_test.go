@@ -2,9 +2,11 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"k8s.io/utils/clock"
@@ -49,5 +51,41 @@ func TestPIDFileIsMissing(t *testing.T) {
 	}
 	if now := h.alive(); now != pid || pid == 0 {
 		t.Errorf("process %d without the file, want %d", now, pid)
+	}
+}
+
+// What HAProxy runs is not checked again, unless something that is new refers to it; what is new is.
+func TestCheckOfChanges(t *testing.T) {
+	h := start(t, "one")
+	frontend := func(name, backend string) string {
+		return fmt.Sprintf("\nfrontend %s\n    timeout client 1s\n    bind 127.0.0.1:1\n    default_backend %s\n", name, backend)
+	}
+	const backend = "\nbackend %s\n    timeout server 1s\n    timeout connect 1s\n    server s 127.0.0.1:2%s\n"
+	global := "global\n    description "
+	running := fmt.Sprintf(backend+backend, "a", "", "b", "") + frontend("to-a", "a") + frontend("to-b", "b")
+	if err := h.Write(configFile, []byte(global+"one\n"+running)); err != nil {
+		t.Fatal(err)
+	}
+	next := &Configuration{Structure: "two", Text: []byte(global + "two\n" + running + frontend("more", "b") + fmt.Sprintf(backend, "bad", " nonsense"))}
+	for runs, checked := range map[string][]string{
+		"one":       {"", "b", "more", "bad"},
+		"":          {"", "a", "b", "to-a", "to-b", "more", "bad"},
+		"any other": {"", "a", "b", "to-a", "to-b", "more", "bad"},
+	} {
+		refused, err := h.Check(t.Context(), next, runs)
+		if err != nil || len(refused) != 1 || refused["bad"] == nil {
+			t.Errorf("refused %v, error %v, want bad", refused, err)
+		}
+		text, err := os.ReadFile(h.File(candidateFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range sections(string(text)) {
+			names = append(names, s.name)
+		}
+		if !slices.Equal(names, checked) {
+			t.Errorf("with %q running, %q are checked, want %q", runs, names, checked)
+		}
 	}
 }
