@@ -28,6 +28,8 @@ type Explanation struct {
 	With string `json:"with,omitempty"`
 	// Set has annotations that the Service must have, with regular expressions for their values.
 	Set map[string]string `json:"set,omitempty"`
+	// Unset has annotations that the Service must not have.
+	Unset []string `json:"unset,omitempty"`
 	// Vendor is a regular expression for a part of the vendor's error.
 	Vendor string `json:"vendor,omitempty"`
 	// Why is the reason, and Source where that is documented.
@@ -104,8 +106,13 @@ func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findin
 	return all[at]
 }
 
-// matches reports whether the Service has the annotations of Set.
+// matches reports whether the Service has the annotations of Set, and none of Unset.
 func (e *Explanation) matches(svc *corev1.Service) bool {
+	for _, key := range e.Unset {
+		if _, set := svc.Annotations[key]; set {
+			return false
+		}
+	}
 	for key, expression := range e.set {
 		if value, set := svc.Annotations[key]; !set || !expression.MatchString(value) {
 			return false

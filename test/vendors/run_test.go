@@ -127,7 +127,7 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
-// TestConditionsOfExplanations: with Set or With, an explanation is only for some Services.
+// TestConditionsOfExplanations: with Set, Unset or With, an explanation is only for some Services.
 func TestConditionsOfExplanations(t *testing.T) {
 	for name, test := range map[string]struct {
 		explanation Explanation
@@ -135,6 +135,8 @@ func TestConditionsOfExplanations(t *testing.T) {
 	}{
 		"annotation":         {Explanation{Set: map[string]string{"example.com/domain": ".*"}}, true},
 		"missing annotation": {Explanation{Set: map[string]string{"example.com/other": ".*"}}, false},
+		"no annotation":      {Explanation{Unset: []string{"example.com/other"}}, true},
+		"other annotation":   {Explanation{Unset: []string{"example.com/domain"}}, false},
 		"finding":            {Explanation{With: "example-invalid-value"}, true},
 		"missing finding":    {Explanation{With: "example-other"}, false},
 		"value":              {Explanation{Value: ".*"}, true},

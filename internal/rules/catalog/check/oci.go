@@ -25,6 +25,10 @@ var ociFuncs = map[string]Func{
 		Help:  "In the JSON, cipherSuiteName is a string and protocols is a list of strings.",
 		Check: ociSSLConfig,
 	},
+	"oci-tls-port": {
+		Help:  "Some port of the Service is one of service.beta.kubernetes.io/oci-load-balancer-ssl-ports.",
+		Check: ociTLSPort,
+	},
 }
 
 // The range that the controller limits bandwidths to, in Mbps.
@@ -49,9 +53,14 @@ func ociBandwidth(s Subject) string {
 	return ""
 }
 
-// ociMbps returns the number of a bandwidth that is valid for its type.
+// ociMbps returns the number of a bandwidth that is valid for its type. Like the controller, it drops everything but digits.
 func ociMbps(text string) int {
-	digits := strings.TrimRight(text, "Mmbps _")
+	digits := strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, text)
 	mbps, err := strconv.Atoi(digits)
 	if errors.Is(err, strconv.ErrRange) {
 		return ociGreatestBandwidth + 1
@@ -95,4 +104,14 @@ func ociSSLConfig(s Subject) string {
 		return "have a string as cipherSuiteName and a list of strings as protocols"
 	}
 	return ""
+}
+
+// ociTLSPort is for keys that the controller only reads for a port with TLS.
+func ociTLSPort(s Subject) string {
+	ports, known := s.Other(ociSSLPorts)
+	uses := func(port string) bool { return slices.Contains(ports.List, port) }
+	if !known || slices.ContainsFunc(spec.Values(s.Service, "spec.ports.port"), uses) {
+		return ""
+	}
+	return "be combined with a port of the Service in " + ociSSLPorts
 }
