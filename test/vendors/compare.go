@@ -53,16 +53,17 @@ type outcome struct {
 }
 
 // compare compares the findings in a Service with a verdict. The catalog knows three outcomes of a mistake: only of what
-// is refused must the vendor's code report an error, and of nothing else.
+// is refused must the vendor's code report an error, and of nothing else. If the code warns, the catalog must find
+// something.
 func (c *Comparison) compare(svc *corev1.Service, v Verdict) outcome {
 	findings := c.set.Parse(svc).Validate()
 	o := outcome{svc: svc, findings: refused(findings), verdict: v}
 	switch {
 	case v.Error != "" && len(o.findings) > 0:
 		return o
-	case v.Error != "":
+	case v.Error != "" || v.Warning != "" && len(findings) == 0:
 		o.findings = findings
-		if e := c.explanations.ofError(svc, v.Error); e != nil {
+		if e := c.explanations.ofError(svc, v.problem()); e != nil {
 			o.result, o.explanations = explained, []*Explanation{e}
 			return o
 		}
@@ -88,12 +89,17 @@ func (c *Comparison) compare(svc *corev1.Service, v Verdict) outcome {
 	return o
 }
 
+// aboutVendor reports whether the difference is an error or warning of the vendor's code, and not a finding.
+func (o outcome) aboutVendor() bool {
+	return o.verdict.Error != "" || o.verdict.Warning != "" && len(o.findings) == 0
+}
+
 var details = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9]+`)
 
 // signature is equal for differences that probably have the same cause.
 func (o outcome) signature() string {
-	if o.verdict.Error != "" {
-		return "error " + o.withoutValues(o.verdict.Error)
+	if o.aboutVendor() {
+		return "error " + o.withoutValues(o.verdict.problem())
 	}
 	return strings.Join(slices.Sorted(slices.Values(o.causes())), ", ")
 }
@@ -131,10 +137,10 @@ func (o outcome) causes() []string {
 
 // sameKind reports whether another difference, of a smaller Service, has the same cause.
 func (o outcome) sameKind(smaller outcome) bool {
-	if smaller.result != different || (o.verdict.Error == "") != (smaller.verdict.Error == "") || (o.verdict.Skip == "") != (smaller.verdict.Skip == "") {
+	if smaller.result != different || o.aboutVendor() != smaller.aboutVendor() || (o.verdict.Skip == "") != (smaller.verdict.Skip == "") {
 		return false
 	}
-	if o.verdict.Error != "" {
+	if o.aboutVendor() {
 		return o.signature() == smaller.signature()
 	}
 	return !slices.ContainsFunc(smaller.causes(), func(cause string) bool { return !slices.Contains(o.causes(), cause) })

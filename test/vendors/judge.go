@@ -3,6 +3,7 @@ package vendors
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 type Verdict struct {
 	// Error is the vendor's error if it refuses the Service.
 	Error string `json:"error,omitempty"`
+	// Warning is what the vendor's code only warns of.
+	Warning string `json:"warning,omitempty"`
 	// Skip is the reason if the vendor's code does not look at the Service.
 	Skip string `json:"skip,omitempty"`
 }
@@ -25,11 +28,16 @@ func (v Verdict) String() string {
 	switch {
 	case v.Error != "":
 		return "refuses it: " + v.Error
+	case v.Warning != "":
+		return "accepts it with a warning: " + v.Warning
 	case v.Skip != "":
 		return "does not look at it: " + v.Skip
 	}
 	return "accepts it"
 }
+
+// problem returns the error or the warning.
+func (v Verdict) problem() string { return cmp.Or(v.Error, v.Warning) }
 
 // Judge returns the verdicts of Services, as the API server stores them, in the same order.
 type Judge interface {

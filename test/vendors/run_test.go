@@ -112,6 +112,33 @@ func TestDifferencesAreMinimal(t *testing.T) {
 	}
 }
 
+// TestWarnings: of what the vendor's code only warns of, the catalog must find something.
+func TestWarnings(t *testing.T) {
+	comparison, err := NewComparison(catalogOf(t), "example", Explanations{{Vendor: "known", Why: "For a test.", Source: []string{"this test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		size    string
+		warning string
+		want    result
+	}{
+		"nothing found":      {"3", "odd", different},
+		"explained":          {"3", "known", explained},
+		"unknown annotation": {"", "odd", agree},
+		"refused":            {"x", "odd", different},
+	} {
+		svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+		svc.Annotations = map[string]string{"example.com/size": test.size}
+		if test.size == "" {
+			svc.Annotations = map[string]string{"example.com/sice": "3"}
+		}
+		if o := comparison.compare(svc, Verdict{Warning: test.warning}); o.result != test.want {
+			t.Errorf("%s: got %d, want %d", name, o.result, test.want)
+		}
+	}
+}
+
 func TestExplanations(t *testing.T) {
 	explanations := Explanations{
 		{Finding: "example-invalid-value", Field: "example.com/domain", Why: "The cloud checks it.", Source: []string{"this test"}},

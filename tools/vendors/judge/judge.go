@@ -36,6 +36,8 @@ type Description struct {
 type Verdict struct {
 	// Error is the vendor's error if it refuses the Service.
 	Error string `json:"error,omitempty"`
+	// Warning is what the vendor's code only writes to its log, or to a condition, before it does something else.
+	Warning string `json:"warning,omitempty"`
 	// Skip is the reason if the vendor's code does not look at the Service.
 	Skip string `json:"skip,omitempty"`
 }
@@ -50,6 +52,9 @@ func Refuse(err error) Verdict {
 	}
 	return Verdict{Error: err.Error()}
 }
+
+// Warn is the verdict of a Service that is accepted with a warning; without one, it is only accepted.
+func Warn(text string) Verdict { return Verdict{Warning: text} }
 
 // Skip is the verdict of a Service that the vendor's code does not look at.
 func Skip(reason string) Verdict { return Verdict{Skip: reason} }

@@ -1,5 +1,5 @@
-// Package oci only pins the versions that the judge in _inside is built with: the fields of the code that it calls are not
-// exported.
+// Package oci only pins the versions that the judge in _inside is built with: the fields of the code that it calls are
+// not exported.
 package oci
 
 import (

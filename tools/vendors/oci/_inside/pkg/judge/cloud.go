@@ -13,9 +13,9 @@ import (
 	"github.com/oracle/oci-cloud-controller-manager/pkg/oci/client"
 )
 
-// cloud simulates the clients of the cloud's APIs. It accepts everything, so that errors are the controller's own: there is
-// no load balancer yet, and whatever subnet, security group and address a request names. What it does not implement is nil,
-// so that the controller crashes on it, which the comparison shows.
+// cloud simulates the clients of the cloud's APIs. It accepts everything, so that errors are the controller's own: there
+// is no load balancer yet, and whatever subnet, security group and address a request names. What it does not implement is
+// nil, so that the controller crashes on it, which the comparison shows.
 type cloud struct{ client.Interface }
 
 var _ client.Interface = (*cloud)(nil)

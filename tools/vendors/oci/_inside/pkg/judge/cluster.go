@@ -15,8 +15,8 @@ import (
 	listersv1 "k8s.io/client-go/listers/core/v1"
 )
 
-// kubernetesAPI simulates the API of the cluster without a network: it has the Service, and every Secret and ServiceAccount
-// whose name the API server accepts.
+// kubernetesAPI simulates the API of the cluster without a network: it has the Service, and every Secret whose name the
+// API server accepts.
 type kubernetesAPI struct{}
 
 var _ http.RoundTripper = kubernetesAPI{}
