@@ -113,8 +113,11 @@ func (e *Engine) waits(p *process.Workers) func(loadBalancer string) error {
 	}
 }
 
-// causes returns the load balancers for which HAProxy reloads.
+// causes returns the load balancers for which HAProxy reloads. When the agent has just started, it does not know.
 func (e *Engine) causes(p *plan.Plan, c *installed) []string {
+	if e.accepted == nil {
+		return nil
+	}
 	found := maps.Clone(c.reload)
 	now := make(map[string]bool, len(p.Units))
 	for _, u := range p.Units {

@@ -325,6 +325,27 @@ func TestRemovalNeedsNoReload(t *testing.T) {
 	serves(t, c.Listeners[0])
 }
 
+// A reload when an agent starts is for the sake of no load balancer: none waits for it, although connections go on.
+func TestStartDelaysNoChange(t *testing.T) {
+	e := newEngine(t, nil)
+	tcp, removed := listener(t, "tcp", "tcp/81"), listener(t, "tcp", "tcp/82")
+	pools := []config.Pool{pool("tcp/81", echo(t, "a")), pool("tcp/82", echo(t, "b"))}
+	both := &config.Config{Listeners: []config.Listener{tcp, removed}, Pools: pools}
+	apply(t, e, both)
+	connection := held(t, tcp)
+	first := worker(t, e)
+	apply(t, e, &config.Config{Listeners: both.Listeners[:1], Pools: pools[:1]})
+	restarted := engineIn(t, e.Dir, e.Binary, nil)
+	apply(t, restarted, &config.Config{Listeners: both.Listeners[:1], Pools: pools[:1]})
+	if worker(t, e) == first {
+		t.Fatal("there was no reload")
+	}
+	apply(t, restarted, both)
+	if next := held(t, removed); !says(connection, "x") || !says(next, "x") {
+		t.Error("a connection is broken")
+	}
+}
+
 // Limits, which change for all listeners when an edge comes or goes, are changed without a reload.
 func TestLimitsNeedNoReload(t *testing.T) {
 	e := newEngine(t, nil)
