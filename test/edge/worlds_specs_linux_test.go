@@ -260,7 +260,7 @@ func (e *endpoint) refusals(programs map[uint16]func()) []string {
 const (
 	// ownMembers is how many members each load balancer has in HAProxy, whatever others do, and fewMembers how many all
 	// may have together without any being refused.
-	ownMembers, fewMembers = 256, 4096
+	ownMembers, fewMembers = 256, 2048
 	// refusesMembers is what a fault contains.
 	refusesMembers = "are left for the load balancer on the edge"
 )
