@@ -11,7 +11,8 @@ import (
 // misspell sets an annotation whose key or value has a typo.
 func (m *maker) misspell(e *library.Entry, key, value string) {
 	if m.chance(4) {
-		m.set(key, m.typo(value))
+		// A typo may split a letter of several bytes; no manifest contains the rest of one.
+		m.set(key, strings.ToValidUTF8(m.typo(value), "\ufffd"))
 		return
 	}
 	domain, name, hasDomain := strings.Cut(key, "/")
