@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -117,6 +118,7 @@ func newServers(t testing.TB) []*server {
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
 			Name: s.name, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+			Timeout: time.Minute,
 		})
 		if s.resource.Resource == "" {
 			s.resource = metav1.GroupVersionResource(s.admitter.Resource)
