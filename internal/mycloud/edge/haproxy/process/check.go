@@ -80,9 +80,10 @@ func changed(text []byte, before string) []byte {
 	for _, s := range sections(before) {
 		old[strings.TrimSpace(s.text)] = true
 	}
+	same := func(s section) bool { return old[strings.TrimSpace(s.text)] }
 	all, named := sections(string(text)), map[string]bool{}
 	for _, s := range all {
-		if old[strings.TrimSpace(s.text)] {
+		if same(s) {
 			continue
 		}
 		for word := range strings.FieldsSeq(s.text) {
@@ -91,7 +92,7 @@ func changed(text []byte, before string) []byte {
 	}
 	var b bytes.Buffer
 	for _, s := range all {
-		if s.name == "" || !old[strings.TrimSpace(s.text)] || named[s.name] {
+		if s.name == "" || !same(s) || named[s.name] {
 			b.WriteString(s.text)
 		}
 	}
