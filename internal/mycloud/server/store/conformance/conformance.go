@@ -212,19 +212,22 @@ func changes(t *testing.T, open Opener) {
 
 func deletionsAreLimited(t *testing.T, open Opener) {
 	s, _ := opened(t, open)
-	const some = 10
-	update(t, s, func(tx *store.Tx) error {
-		for i := range store.MaxDeletions + some {
-			id := fmt.Sprint(i)
-			if _, err := store.Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: id}}); err != nil {
-				return err
+	// Several updates, because a store may limit the time of one.
+	const some, updates = 10, 10
+	for n := range updates {
+		update(t, s, func(tx *store.Tx) error {
+			for i := range (store.MaxDeletions + some) / updates {
+				id := fmt.Sprint(n, "-", i)
+				if _, err := store.Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: id}}); err != nil {
+					return err
+				}
+				if err := store.Zones.Delete(tx, id); err != nil {
+					return err
+				}
 			}
-			if err := store.Zones.Delete(tx, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	// The tenth deletion has revision 20.
 	if _, err := changesAfter(t, s, "19"); !errors.Is(err, store.ErrUnknownRevision) {
 		t.Error(err)
