@@ -33,7 +33,7 @@ func (e *Engine) claim(ctx context.Context, runs string, refused plan.Refusals) 
 			}
 			for _, name := range lost {
 				delete(bound, name)
-				delete(e.accepted, name)
+				delete(e.running.Units, name)
 				different = true
 			}
 		}

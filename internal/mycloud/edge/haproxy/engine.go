@@ -70,12 +70,9 @@ type Engine struct {
 	// files is how many files HAProxy may open; 0 before the first Apply.
 	files int
 	// units are those of the last Apply; nil before it.
-	units []plan.Unit
-	pools []config.Pool
-	// accepted are the units that HAProxy runs, by key; nil if they are not known. Then found is how many servers it has, by
-	// backend, if it runs: an agent before has started it.
-	accepted map[string]plan.Unit
-	found    map[string]int
+	units   []plan.Unit
+	pools   []config.Pool
+	running plan.Running
 	// refusedCertificates has why HAProxy refuses contents of certificates.
 	refusedCertificates map[[sha256.Size]byte]error
 	// unended has the load balancers with connections that must end; "" stands for any.
@@ -153,7 +150,7 @@ func (e *Engine) supervise(ctx context.Context) error {
 		_, err := e.apply(ctx)
 		return err
 	})
-	if err != nil || p == nil || p.Current == 0 || e.accepted == nil {
+	if err != nil || p == nil || p.Current == 0 || e.running.Units == nil {
 		return err
 	}
 	return e.tend(ctx, p)
@@ -186,15 +183,15 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 		}
 	}
 	if p == nil {
-		e.accepted = nil
+		e.running.Units = nil
 	}
-	if e.found = nil; e.accepted == nil && runs != "" {
-		if e.found, err = e.size(ctx, p.Current); err != nil {
+	if e.running.Backends == nil && runs != "" {
+		if e.running.Backends, err = e.sizes(ctx, p.Current); err != nil {
 			return nil, err
 		}
 	}
 	waits := e.waits(p)
-	certificates, err := e.install(ctx, p, append(slices.Collect(maps.Values(e.accepted)), e.units...), waits)
+	certificates, err := e.install(ctx, p, append(slices.Collect(maps.Values(e.running.Units)), e.units...), waits)
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +204,10 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := e.accepted
-	e.accepted = make(map[string]plan.Unit, len(planned.Units))
+	before := e.running.Units
+	e.running = plan.Running{Units: make(map[string]plan.Unit, len(planned.Units)), Backends: planned.Sizes()}
 	for _, u := range planned.Units {
-		e.accepted[u.Key()] = u
+		e.running.Units[u.Key()] = u
 	}
 	e.show(planned)
 	e.clean(certificates)
@@ -287,7 +284,7 @@ func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits fun
 			break
 		}
 	}
-	if runs == "" || e.accepted == nil {
+	if runs == "" || e.running.Units == nil {
 		return nil, failed
 	}
 	return e.standing(c, failed)
@@ -330,7 +327,7 @@ func (e *Engine) shared(
 func (e *Engine) standing(c *installed, reason error) (*plan.Plan, error) {
 	refused := plan.Refusals{}
 	for _, u := range e.units {
-		if was, ok := e.accepted[u.Key()]; !ok || u.NeedsReload(was) || c.reload[u.LoadBalancer()] {
+		if was, ok := e.running.Units[u.Key()]; !ok || u.NeedsReload(was) || c.reload[u.LoadBalancer()] {
 			refused.Add(u.Key(), reason)
 		}
 	}
@@ -387,8 +384,8 @@ func (e *Engine) plans(c *installed, refused plan.Refusals, reload bool) (*plan.
 			serving[u.LoadBalancer()] = true
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(e.accepted)) {
-		u := e.accepted[key]
+	for _, key := range slices.Sorted(maps.Keys(e.running.Units)) {
+		u := e.running.Units[key]
 		if wanted[key] {
 			continue
 		}
@@ -399,7 +396,7 @@ func (e *Engine) plans(c *installed, refused plan.Refusals, reload bool) (*plan.
 		removed[id]++
 		units = append(units, u.AsRemoved())
 	}
-	p := plan.Of(units, c.usable, plan.Running{Units: e.accepted, Servers: e.found}, refused, e.files)
+	p := plan.Of(units, c.usable, e.running, refused, e.files)
 	r, err := e.configuration(p, e.files)
 	return p, r, err
 }

@@ -16,8 +16,7 @@ const maxDetail = 255
 
 var errNotApplied = errors.New("no configuration has been applied yet")
 
-// Health returns the states of the members that HAProxy probes. It has none of those without a health monitor, or of pools
-// that are refused.
+// Health returns the states of members with a health monitor. Those that HAProxy does not probe are unknown.
 func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
 	now, rows, err := e.current(ctx, e.haproxy.Servers)
 	if err != nil {
@@ -34,7 +33,7 @@ func healthOf(pools []config.Pool, backends []plan.Backend, rows map[place]proce
 	servers := map[config.PoolID]map[string]place{}
 	for i := range backends {
 		b := &backends[i]
-		if servers[b.Pool.ID] != nil {
+		if len(servers[b.Pool.ID]) > 0 {
 			// Another kind of listener uses the pool too, and probes the same members.
 			continue
 		}
@@ -46,7 +45,7 @@ func healthOf(pools []config.Pool, backends []plan.Backend, rows map[place]proce
 	var health []cloudv1.MemberHealth
 	for i := range pools {
 		id := pools[i].ID
-		if pools[i].Monitor == nil || servers[id] == nil {
+		if pools[i].Monitor == nil {
 			continue
 		}
 		for _, m := range pools[i].Members {

@@ -10,7 +10,7 @@ const mostCommands = 500
 func (e *Engine) tooMany() map[string]bool {
 	commands, found := map[string]int{}, map[string]bool{}
 	for _, u := range e.units {
-		if was, ok := e.accepted[u.Key()]; ok {
+		if was, ok := e.running.Units[u.Key()]; ok {
 			id := u.LoadBalancer()
 			if commands[id] += changed(was.Pool, u.Pool); commands[id] > mostCommands {
 				found[id] = true

@@ -25,7 +25,11 @@ type present struct {
 	weight int
 	// disabled is true for a server that was about to be removed, or was not added completely.
 	disabled bool
+	checked  bool
 }
+
+// checksConfigured is the bit of srv_check_state that a server with health checks has.
+const checksConfigured = 2
 
 // reconcile makes the servers of the worker those of the plan, and returns what HAProxy refuses. Servers that are in no
 // pool any more get no new connections, and are removed when they have none or their time to drain is over.
@@ -141,15 +145,19 @@ func (e *Engine) servers(ctx context.Context, worker int) (map[string]map[string
 	return parseServers(answer)
 }
 
-// size returns how many servers the backends of a worker have, by name.
-func (e *Engine) size(ctx context.Context, worker int) (map[string]int, error) {
+// sizes returns the sizes of the backends of a worker by name.
+func (e *Engine) sizes(ctx context.Context, worker int) (map[string]plan.Size, error) {
 	servers, err := e.servers(ctx, worker)
 	if err != nil {
 		return nil, err
 	}
-	sizes := make(map[string]int, len(servers))
+	sizes := make(map[string]plan.Size, len(servers))
 	for backend, has := range servers {
-		sizes[backend] = len(has)
+		size := plan.Size{Members: len(has)}
+		for _, s := range has {
+			size.Checked = size.Checked || s.checked
+		}
+		sizes[backend] = size
 	}
 	return sizes, nil
 }
@@ -170,7 +178,8 @@ func parseServers(answer string) (map[string]map[string]present, error) {
 		}
 		weight, err := strconv.Atoi(fields[columns["srv_uweight"]])
 		id, err2 := strconv.ParseUint(fields[columns["srv_id"]], 10, 32)
-		if err != nil || err2 != nil {
+		checks, err3 := strconv.ParseUint(fields[columns["srv_check_state"]], 10, 8)
+		if err != nil || err2 != nil || err3 != nil {
 			return nil, fmt.Errorf("show servers state: unexpected line %q", line)
 		}
 		backend := fields[columns["be_name"]]
@@ -179,6 +188,7 @@ func parseServers(answer string) (map[string]map[string]present, error) {
 		}
 		servers[backend][fields[columns["srv_name"]]] = present{
 			id: uint32(id), weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
+			checked: checks&checksConfigured != 0,
 		}
 	}
 	if len(columns) == 0 {

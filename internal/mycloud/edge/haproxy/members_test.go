@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
 )
@@ -174,4 +176,40 @@ func TestDeadMembersAreOutAndStayOutOverReloads(t *testing.T) {
 		h := states(t, e)["tcp/80 a"]
 		return h.State == cloudv1.OperatingOffline && strings.Contains(h.Detail, "200")
 	})
+}
+
+// Members stay probed when one of the kinds of listeners that use their pool goes, whose backend stays without servers.
+func TestHealthAfterRemovedListener(t *testing.T) {
+	e := newEngine(t, nil)
+	first, second := listener(t, "tcp", "tcp/80"), listener(t, "tcp", "tcp/81")
+	second.Pool, second.ProxyProtocol = first.Pool, cloudv1.ProxyProtocolV1
+	p := pool("tcp/80", member(t, "a"))
+	p.Monitor = tcpMonitor()
+	online := func(when string) {
+		t.Helper()
+		eventually(t, 10*time.Second, "the member is online "+when, func() bool {
+			return states(t, e)["tcp/80 a"].State == cloudv1.OperatingOnline
+		})
+	}
+	apply(t, e, &config.Config{Listeners: []config.Listener{first, second}, Pools: []config.Pool{p}})
+	online("with both listeners")
+	apply(t, e, &config.Config{Listeners: []config.Listener{second}, Pools: []config.Pool{p}})
+	online("with one")
+}
+
+// What a worker has is found by an agent that starts.
+func TestSizes(t *testing.T) {
+	e := newEngine(t, nil)
+	probed, plain := pool("tcp/80", member(t, "a"), member(t, "b")), pool("tcp/81", member(t, "c"))
+	probed.Monitor = tcpMonitor()
+	apply(t, e, &config.Config{
+		Listeners: []config.Listener{listener(t, "tcp", "tcp/80"), listener(t, "http", "tcp/81")}, Pools: []config.Pool{probed, plain},
+	})
+	sizes, err := e.sizes(t.Context(), worker(t, e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(e.running.Backends, sizes); d != "" {
+		t.Errorf("planned, and what the worker has (-want +got):\n%s", d)
+	}
 }

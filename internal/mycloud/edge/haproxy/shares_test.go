@@ -186,3 +186,32 @@ func TestConnectionsThatMustEndHoldUpNothing(t *testing.T) {
 		t.Error("a connection of a listener that is gone goes on")
 	}
 }
+
+// A load balancer keeps its members when HAProxy has crashed, although others that come first want more than there is.
+func TestSharesAfterCrash(t *testing.T) {
+	e := newEngine(t, nil)
+	c := &config.Config{}
+	add := func(id string, members int) {
+		l, p := listener(t, "tcp", "tcp/80"), pool("tcp/80")
+		l.LoadBalancer, l.Pool.LoadBalancer, p.ID.LoadBalancer = id, id, id
+		for i := range members {
+			p.Members = append(p.Members, config.Member{Key: fmt.Sprint(i), Address: netip.MustParseAddr("127.0.0.1"), Port: 9, Weight: 1})
+			p.Members[i].Address = netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
+		}
+		c.Listeners, c.Pools = append([]config.Listener{l}, c.Listeners...), append([]config.Pool{p}, c.Pools...)
+	}
+	add("small", 300)
+	apply(t, e, c)
+	add("first", 2304)
+	add("second", 2304)
+	for _, when := range []string{"before", "after"} {
+		faults, err := e.Apply(t.Context(), c)
+		if err != nil || len(faults) != 1 || faults[0].LoadBalancerID == "small" {
+			t.Errorf("%s the crash: faults %v, error %v, want one fault of a large load balancer", when, faults, err)
+		}
+		if err := syscall.Kill(master(t, e), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "HAProxy has ended", func() bool { return master(t, e) == 0 })
+	}
+}

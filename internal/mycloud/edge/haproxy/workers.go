@@ -57,7 +57,7 @@ func (e *Engine) Turn() time.Time {
 func (e *Engine) waiting(waits func(loadBalancer string) error) map[string]error {
 	found := map[string]error{}
 	for _, u := range e.units {
-		was, ok := e.accepted[u.Key()]
+		was, ok := e.running.Units[u.Key()]
 		if ok && !u.NeedsReload(was) {
 			continue
 		}
@@ -75,7 +75,7 @@ func (e *Engine) waiting(waits func(loadBalancer string) error) map[string]error
 
 // waits returns a function that says why a load balancer must not cause a reload.
 func (e *Engine) waits(p *process.Workers) func(loadBalancer string) error {
-	if p == nil || e.accepted == nil {
+	if p == nil || e.running.Units == nil {
 		// What HAProxy runs is not known yet.
 		return func(string) error { return nil }
 	}
@@ -115,20 +115,20 @@ func (e *Engine) waits(p *process.Workers) func(loadBalancer string) error {
 
 // causes returns the load balancers for which HAProxy reloads. When the agent has just started, it does not know.
 func (e *Engine) causes(p *plan.Plan, c *installed) []string {
-	if e.accepted == nil {
+	if e.running.Units == nil {
 		return nil
 	}
 	found := maps.Clone(c.reload)
 	now := make(map[string]bool, len(p.Units))
 	for _, u := range p.Units {
 		now[u.Key()] = true
-		if was, ok := e.accepted[u.Key()]; !ok || u.NeedsReload(was) {
+		if was, ok := e.running.Units[u.Key()]; !ok || u.NeedsReload(was) {
 			found[u.LoadBalancer()] = true
 		}
 	}
 	// What is not wanted any more goes with any reload, and causes none.
 	for _, u := range e.units {
-		if _, ok := e.accepted[u.Key()]; ok && !now[u.Key()] {
+		if _, ok := e.running.Units[u.Key()]; ok && !now[u.Key()] {
 			found[u.LoadBalancer()] = true
 		}
 	}

@@ -52,11 +52,11 @@ func hashing(n, members int) Unit {
 func TestUnitsOfOthers(t *testing.T) {
 	const members = 100
 	units := []Unit{hashing(1, members), hashing(2, members)}
-	alone, accepted, _ := planned(units, nil, 1<<20)
+	alone, running, _ := planned(units, Running{}, 1<<20)
 	waiting, removed := hashing(3, members), hashing(4, members).AsRemoved()
 	refused := Refusals{}
 	refused.Add(waiting.Key(), errors.New("waits"))
-	p := Of(append(units, waiting, removed), noCertificates, Running{Units: accepted}, refused, 1<<20)
+	p := Of(append(units, waiting, removed), noCertificates, running, refused, 1<<20)
 	if before, now := alone.Backends[0].Servers[0].Weight, p.Backends[0].Servers[0].Weight; before != now {
 		t.Errorf("the weight was %d, is %d", before, now)
 	}
@@ -75,7 +75,7 @@ func TestUnitsOfLoadBalancer(t *testing.T) {
 			for n := range test.listeners {
 				units = append(units, hashing(n, test.members))
 			}
-			p, _, servers := planned(units, nil, 1<<20)
+			p, _, servers := planned(units, Running{}, 1<<20)
 			if len(p.Faults) > 0 || servers["lb"] != test.listeners*test.members {
 				t.Fatalf("%d servers, faults %v", servers["lb"], p.Faults)
 			}

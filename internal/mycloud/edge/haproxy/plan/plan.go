@@ -165,11 +165,20 @@ func Units(c *config.Config) []Unit {
 	return units
 }
 
-// before returns the unit as it was when HAProxy accepted it, with the members of now.
-func (u Unit) before(accepted Unit) Unit {
+// before returns the unit as it was when HAProxy accepted it, with what the pool has now, if there is such a pool.
+func (u Unit) before(accepted Unit, pools map[config.PoolID]*config.Pool) Unit {
 	pool := *accepted.Pool
-	pool.Members, pool.Port = u.Pool.Members, u.Pool.Port
+	if now := pools[pool.ID]; now != nil {
+		pool.Members, pool.Port = now.Members, now.Port
+	}
 	return Unit{Listener: accepted.Listener, Pool: &pool}
+}
+
+// cut returns the unit with that many members.
+func (u Unit) cut(members int) Unit {
+	pool := *u.Pool
+	pool.Members = pool.Members[:members:members]
+	return Unit{Listener: u.Listener, Pool: &pool}
 }
 
 // AsRemoved returns the unit as one that is not wanted any more, without members.
@@ -199,23 +208,37 @@ func (u Unit) NeedsReload(was Unit) bool {
 
 // Running is what HAProxy runs.
 type Running struct {
-	// Units are those that it has accepted, by key; nil if they are not known, because the agent has just started.
+	// Units are those that it has accepted, by key; nil if they are not known, because the agent or HAProxy has just started.
 	Units map[string]Unit
-	// Servers is how many servers its backends have, by name, for when the units are not known.
-	Servers map[string]int
+	// Backends has the size of each backend by name, also of the HAProxy before.
+	Backends map[string]Size
 }
 
-// members returns how many members HAProxy has for a unit; -1 if it does not run the unit.
-func (r *Running) members(u Unit) int {
-	if was, ok := r.Units[u.Key()]; ok {
-		return len(was.Pool.Members)
-	}
-	if kind, _, err := kindOf(u.Listener); err == nil && r.Units == nil {
-		if n, ok := r.Servers[backendName(u.Pool.ID, kind)]; ok {
-			return n
+// Size is how much of the shares of load balancers a backend has.
+type Size struct {
+	Members int
+	// Checked is true if they are probed.
+	Checked bool
+}
+
+// sizeFor returns the size of the backend that a unit needs; negative if HAProxy does not have it.
+func (r *Running) sizeFor(u Unit) Size {
+	if kind, _, err := kindOf(u.Listener); err == nil {
+		if size, ok := r.Backends[backendName(u.Pool.ID, kind)]; ok {
+			return size
 		}
 	}
-	return -1
+	return Size{Members: -1}
+}
+
+// Sizes returns the sizes of the plan's backends by name.
+func (p *Plan) Sizes() map[string]Size {
+	sizes := make(map[string]Size, len(p.Backends))
+	for i := range p.Backends {
+		b := &p.Backends[i]
+		sizes[b.Name] = Size{len(b.Pool.Members), b.Monitor != nil}
+	}
+	return sizes
 }
 
 // Of returns what HAProxy has to do for the units. A unit that it cannot do, or that is refused, becomes a fault, and stays as
@@ -230,7 +253,11 @@ func Of(
 		checks: checkShares(files, units), servers: serverShares(commonServers), probed: serverShares(commonProbed),
 		hashing: map[string]int{}, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
+	pools := map[config.PoolID]*config.Pool{}
 	for _, u := range units {
+		if !u.Removed {
+			pools[u.Pool.ID] = u.Pool
+		}
 		// What waits for a reload, or is to go, changes nothing for the others.
 		_, runs := accepted[u.Key()]
 		if u.Listener != nil && u.Pool.Algorithm == cloudv1.AlgorithmSourceIP && !u.Removed && (runs || refused[u.Key()] == nil) {
@@ -242,7 +269,7 @@ func Of(
 		switch {
 		case u.Removed:
 			return 2
-		case len(u.Pool.Members) > running.members(u):
+		case len(u.Pool.Members) > running.sizeFor(u).Members:
 			return 1
 		}
 		return 0
@@ -251,7 +278,9 @@ func Of(
 	for _, u := range units {
 		forms := []Unit{u}
 		if old, ok := accepted[u.Key()]; ok {
-			forms = append(forms, u.before(old), old)
+			forms = append(forms, u.before(old, pools), old)
+		} else if n := running.sizeFor(u).Members; n > 0 && n < len(u.Pool.Members) {
+			forms = append(forms, u.cut(n))
 		}
 		var reason error
 		if r := refused[u.Key()]; r != nil {

@@ -87,11 +87,9 @@ func (p *planner) serversOf(u Unit) *shares {
 	return p.servers
 }
 
-// fits returns an error if a unit needs more than its load balancer may still have. One that has no more members than
-// before always has what it has.
+// fits returns an error if a unit needs more than its load balancer may still have. A backend always has what it has.
 func (p *planner) fits(u Unit, servers, checks int) error {
-	was, known := p.running.Units[u.Key()]
-	if p.running.members(u) >= len(u.Pool.Members) && (!known || was.Pool.Monitor != nil || checks == 0) {
+	if has := p.running.sizeFor(u); has.Members >= len(u.Pool.Members) && (has.Checked || checks == 0) {
 		return nil
 	}
 	if left := p.serversOf(u).left(u.LoadBalancer()); servers > left {

@@ -37,12 +37,12 @@ func served(loadBalancer string, n, members int) Unit {
 	return u
 }
 
-// planned returns the plan of units, the units as they are accepted by it, and how many servers each load balancer has.
-func planned(units []Unit, accepted map[string]Unit, files int) (*Plan, map[string]Unit, map[string]int) {
-	p := Of(slices.Clone(units), noCertificates, Running{Units: accepted}, Refusals{}, files)
-	now, servers := map[string]Unit{}, map[string]int{}
+// planned returns the plan of units, what runs by it, and how many servers each load balancer has.
+func planned(units []Unit, running Running, files int) (*Plan, Running, map[string]int) {
+	p := Of(slices.Clone(units), noCertificates, running, Refusals{}, files)
+	now, servers := Running{map[string]Unit{}, p.Sizes()}, map[string]int{}
 	for _, u := range p.Units {
-		now[u.Key()] = u
+		now.Units[u.Key()] = u
 	}
 	for i := range p.Backends {
 		servers[p.Backends[i].Pool.ID.LoadBalancer] += len(p.Backends[i].Servers)
@@ -63,7 +63,7 @@ func TestSharesOfServersAndChecks(t *testing.T) {
 			for i := range tt.others {
 				units = append(units, poolOf(fmt.Sprintf("other-%d", i), 80, 5))
 			}
-			p, accepted, _ := planned(units, nil, tt.files)
+			p, running, _ := planned(units, Running{}, tt.files)
 			if len(p.Faults) > 0 {
 				t.Fatalf("faults %v", p.Faults)
 			}
@@ -72,11 +72,11 @@ func TestSharesOfServersAndChecks(t *testing.T) {
 					units = append(units, poolOf(greedy, n, most))
 				}
 			}
-			_, accepted, _ = planned(units, accepted, tt.files)
+			_, running, _ = planned(units, running, tt.files)
 			for i := range tt.others {
 				units[i] = poolOf(units[i].LoadBalancer(), 80, 10)
 			}
-			p, accepted, servers := planned(units, accepted, tt.files)
+			p, running, servers := planned(units, running, tt.files)
 			all := 0
 			for n := range maps.Values(servers) {
 				all += n
@@ -101,7 +101,7 @@ func TestSharesOfServersAndChecks(t *testing.T) {
 			for i := range 2000 {
 				units = append(units, poolOf(fmt.Sprintf("late-%d", i), 80, 1))
 			}
-			if _, _, now := planned(units, accepted, tt.files); now["greedy-1"] != servers["greedy-1"] || now["other-7"] != 10 {
+			if _, _, now := planned(units, running, tt.files); now["greedy-1"] != servers["greedy-1"] || now["other-7"] != 10 {
 				t.Errorf("%d and %d servers are left of %d and 10", now["greedy-1"], now["other-7"], servers["greedy-1"])
 			}
 		})
@@ -117,14 +117,11 @@ func TestSharesAfterStart(t *testing.T) {
 			units = append(units, served(loadBalancer, n, 1000))
 		}
 	}
-	p, _, before := planned(units, nil, 1<<20)
+	_, running, before := planned(units, Running{}, 1<<20)
 	if want := map[string]int{"x": 2000, "y": 2000}; !maps.Equal(before, want) {
 		t.Fatalf("servers %v, want %v", before, want)
 	}
-	running := Running{Servers: map[string]int{}}
-	for i := range p.Backends {
-		running.Servers[p.Backends[i].Name] = len(p.Backends[i].Servers)
-	}
+	running.Units = nil
 	slices.Reverse(units)
 	after := map[string]int{}
 	for _, b := range Of(units, noCertificates, running, Refusals{}, 1<<20).Backends {
@@ -152,5 +149,77 @@ func TestPaceOfChecks(t *testing.T) {
 	}
 	if c.Pools[0].Monitor.Interval != time.Second {
 		t.Error("the configuration was changed")
+	}
+}
+
+// A load balancer that moves its listeners to pools of their own has no more servers for that than any other.
+func TestSharesOfOtherPools(t *testing.T) {
+	var before, after []Unit
+	for n := range 8 {
+		u := served("x", 0, 1000)
+		u.Listener.Key, u.Listener.Port = fmt.Sprint("tcp/", n), uint16(1+n)
+		before, after = append(before, u), append(after, served("x", n, 1000))
+	}
+	_, running, servers := planned(before, Running{}, 1<<20)
+	if servers["x"] != 1000 {
+		t.Fatalf("%d servers, want those of one pool", servers["x"])
+	}
+	p, _, servers := planned(after, running, 1<<20)
+	if most := ownServers + commonServers/2; servers["x"] > most || len(p.Faults) == 0 || len(p.Units) != len(before) {
+		t.Errorf("%d servers for %d listeners, want at most %d; faults %v", servers["x"], len(p.Units), most, p.Faults)
+	}
+}
+
+// A listener that waits to use a different pool leaves the one that it has as its other listeners want it.
+func TestPoolOfWaitingListener(t *testing.T) {
+	moving, staying := served("x", 0, 10), served("x", 0, 10)
+	moving.Listener.Key, moving.Listener.Port = "tcp/a", 100
+	staying.Listener.Key, staying.Listener.Port = "tcp/b", 101
+	_, running, _ := planned([]Unit{moving, staying}, Running{}, 1<<20)
+	moved, grown := served("x", 1, 3), served("x", 0, 11)
+	moved.Listener.Key, moved.Listener.Port = "tcp/a", 100
+	grown.Listener.Key, grown.Listener.Port = "tcp/b", 101
+	refused := Refusals{}
+	refused.Add(moved.Key(), &WaitingError{"waits"})
+	p := Of([]Unit{moved, grown}, noCertificates, running, refused, 1<<20)
+	if len(p.Backends) != 1 || len(p.Backends[0].Servers) != 11 || p.backendOf[moved.Key()] != p.backendOf[grown.Key()] {
+		t.Errorf("backends %v with %d servers, want one with 11", p.backendOf, len(p.Backends[0].Servers))
+	}
+}
+
+// A load balancer whose members have become more than its share keeps what it has, also when the agent or HAProxy starts
+// again: no listener stops for what was refused.
+func TestGrowthAfterStart(t *testing.T) {
+	units := []Unit{served("a", 0, ownServers+commonServers/2), served("b", 0, ownServers+commonServers/2), served("x", 0, ownServers)}
+	_, running, _ := planned(units, Running{}, 1<<20)
+	units[2] = served("x", 0, ownServers+1)
+	for _, name := range []string{"grown", "started again", "and again"} {
+		var p *Plan
+		var servers map[string]int
+		p, running, servers = planned(units, running, 1<<20)
+		if servers["x"] != ownServers || len(p.Units) != 3 || len(p.Faults) != 1 || p.Faults[0].LoadBalancerID != "x" {
+			t.Errorf("%s: %d listeners, %d servers, faults %v", name, len(p.Units), servers["x"], p.Faults)
+		}
+		running.Units = nil
+	}
+}
+
+// Checks that were refused are refused when the agent starts again, too.
+func TestChecksAfterStart(t *testing.T) {
+	const files = 6000
+	unit := func(monitor bool) Unit {
+		u := served("x", 0, 2000)
+		if !monitor {
+			u.Pool.Monitor = nil
+		}
+		return u
+	}
+	_, running, _ := planned([]Unit{unit(false)}, Running{}, files)
+	for _, name := range []string{"monitor added", "started again"} {
+		p, _, servers := planned([]Unit{unit(true)}, running, files)
+		if checked := p.Sizes()[backendName(unit(true).Pool.ID, modeTCP)].Checked; checked && servers["x"] == 2000 || len(p.Faults) != 1 {
+			t.Errorf("%s: %d servers, checked %t, faults %v", name, servers["x"], checked, p.Faults)
+		}
+		running.Units = nil
 	}
 }
