@@ -83,6 +83,27 @@ func TestMembersWithoutMonitor(t *testing.T) {
 	c.applied("edge-1")
 	c.ended(job)
 	diff(t, "operating state", cloudv1.OperatingOnline, c.read(lb.ID).OperatingState)
+	must[*cloudv1.Instance](t)(c.client.StopInstance(t.Context(), "i-node-1", cloudapi.WriteOptions{}))
+	c.applied("edge-1")
+	diff(t, "operating state, if the instance is stopped", cloudv1.OperatingOffline, c.read(lb.ID).OperatingState)
+	must[*cloudv1.Instance](t)(c.client.StartInstance(t.Context(), "i-node-1", cloudapi.WriteOptions{}))
+	diff(t, "operating state, if the instance runs again", cloudv1.OperatingOnline, c.read(lb.ID).OperatingState)
+}
+
+// TestHealthOfOtherZones checks that edges that do not serve the zones of a load balancer say nothing about its members.
+func TestHealthOfOtherZones(t *testing.T) {
+	c := newWithEdges(t, []string{"edge-1"})
+	states := map[string]string{}
+	for _, zone := range []string{"eu-1a", "eu-1b"} {
+		s := direct(zone)
+		s.Zones, s.Pools[0].HealthMonitor, s.Pools[0].Members[0].InstanceID = []string{zone}, nil, ""
+		lb, job := c.create(s)
+		c.running(job)
+		c.applied("edge-1")
+		c.ended(job)
+		states[zone] = c.read(lb.ID).OperatingState
+	}
+	diff(t, "operating states", map[string]string{"eu-1a": cloudv1.OperatingOnline, "eu-1b": cloudv1.OperatingUnknown}, states)
 }
 
 // TestBehind checks that an edge that does not apply the members of a node group degrades the load balancer.

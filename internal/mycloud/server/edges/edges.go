@@ -27,6 +27,8 @@ const (
 // Edge is an edge with what it last reported. It is never changed.
 type Edge struct {
 	ID, Name, State string
+	// Zone is empty for an edge that serves all zones.
+	Zone string
 	// Since is the time from which the edge has been expected to follow changes: when it registered, came back, or the
 	// server started.
 	Since time.Time
@@ -130,7 +132,7 @@ func (r *Registry) Put(stored *cloudv1.Edge, signOfLife bool) {
 			e.Since, e.heard = now, now
 		}
 	}
-	e.Name, e.State, e.revision = stored.Name, stored.State, revision
+	e.Name, e.State, e.Zone, e.revision = stored.Name, stored.State, stored.Zone, revision
 	r.edges[e.ID] = &e
 	r.wake()
 }
