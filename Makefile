@@ -100,6 +100,11 @@ INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | cut -d 
 DRIVERS = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | grep '^quaymaster.dev/test/' | \
 	grep -v 'quaymaster.dev/\(cmd\|certs\|controllers\|provider\|webhook\|internal/tool/doctor\|test/harness/cloud\)' | cut -d ' ' -f 1)
 
+# The packages whose tests run the cloud. The demonstration and the attacks on admission have nothing to add.
+CLOUD_USERS = $(shell $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
+	grep 'quaymaster.dev/test/\(edge\|harness/cloud\|integration/\(operations\|policies\|volumes\)\)[] ]' | \
+	grep -v '^quaymaster.dev/test/\(dev\|safety\) ' | cut -d ' ' -f 1)
+
 # The minor versions of Kubernetes that make test-versions tests, next to that of tools/kubernetes, each with a module in
 # test/repo/versions; and the packages of tests whose results depend on the API server.
 VERSIONS ?= 1.35 1.36
@@ -327,6 +332,13 @@ test-ha: ## Check 200 histories of servers that share a state, while they and th
 	@tools/build.sh etcd
 	@$(MAKE) build
 	@$(GO_TEST) -count=1 -timeout 120m -v ./test/integration/replicas -runs 200 -seed $(SEED)
+
+.PHONY: test-etcd
+test-etcd: ## Run the tests of all that uses the cloud with its state in etcd, edges among them (takes a quarter of an hour).
+	@tools/edge-packages.sh
+	@tools/build.sh $(TEST_TOOLS)
+	@$(MAKE) build
+	@$(GO_TEST) -count=1 -timeout 60m -run '^TestUsers$$' -v ./internal/mycloud/server/store/etcd -packages '$(CLOUD_USERS)'
 
 .PHONY: test-skew
 test-skew: ## Check a server of FORMER (a tag or commit, by default the last tag) beside two of this version on one state.

@@ -20,7 +20,6 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi/tlsfiles"
 	"quaymaster.dev/test/harness/authority"
 	"quaymaster.dev/test/harness/edgenet"
-	"quaymaster.dev/test/harness/env"
 )
 
 // servers is how many servers share the state, and frozen how long one is stopped: longer than clients wait for it.
@@ -137,14 +136,7 @@ type shared struct {
 
 func (w *world) newShared() *shared {
 	w.Helper()
-	etcd, err := env.Tool("etcd")
-	w.must(err)
-	const at, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
-	store := exec.Command(etcd, "--data-dir="+filepath.Join(w.dir, "etcd"), "--listen-client-urls="+at, "--advertise-client-urls="+at,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--log-level=error")
-	store.Stderr = w.log("etcd")
-	w.must(w.Client.Start(store))
-	w.Cleanup(func() { kill(store) })
+	w.startEtcd(filepath.Join(w.dir, "etcd"))
 
 	s := &shared{world: w, programs: make([]*exec.Cmd, servers), roots: x509.NewCertPool()}
 	now := time.Now()
@@ -157,7 +149,6 @@ func (w *world) newShared() *shared {
 	s.ca = filepath.Join(w.dir, "ca.crt")
 	w.must(os.WriteFile(s.ca, root.PEM(), 0o600))
 	w.must(os.WriteFile(filepath.Join(w.dir, "clients.crt"), clients.PEM(), 0o600))
-	w.must(os.WriteFile(filepath.Join(w.dir, "encryption.key"), []byte(strings.Repeat("A", 43)+"="), 0o600))
 	w.must(os.WriteFile(filepath.Join(w.dir, "inventory.yaml"), []byte(w.inventory()), 0o600))
 	pair, err := clients.IssueClient(w.Edges[0].Name, []string{"mycloud:edge"}, now, now.Add(time.Hour))
 	w.must(err)
@@ -180,8 +171,8 @@ func (s *shared) start(i int) {
 	s.Helper()
 	name := fmt.Sprint("api-", i)
 	cmd := exec.Command(s.program(), "serve", "--listen="+strings.TrimPrefix(s.endpoint(i), "https://"), "--data-dir="+filepath.Join(s.dir, name),
-		"--store=etcd://127.0.0.1:2379/cloud", "--inventory="+filepath.Join(s.dir, "inventory.yaml"), "--tls-cert-file="+s.cert, "--tls-key-file="+s.key,
-		"--client-ca-file="+filepath.Join(s.dir, "clients.crt"), "--encryption-key-file="+filepath.Join(s.dir, "encryption.key"))
+		"--store="+etcdStore, "--inventory="+filepath.Join(s.dir, "inventory.yaml"), "--tls-cert-file="+s.cert, "--tls-key-file="+s.key,
+		"--client-ca-file="+filepath.Join(s.dir, "clients.crt"), "--encryption-key-file="+s.encryptionKey())
 	cmd.Env = append(os.Environ(), "MYCLOUD_TOKEN="+clientToken)
 	cmd.Stderr = s.log(name)
 	s.must(s.Client.Start(cmd))

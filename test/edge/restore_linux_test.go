@@ -76,9 +76,13 @@ func (w *world) onlyEdge() cloudv1.Edge {
 	return list.Items[0]
 }
 
-// stopAPI ends mycloud serve as systemctl stop does.
+// stopAPI ends mycloud serve as systemctl stop does, and its etcd.
 func (w *world) stopAPI() {
 	w.Helper()
 	w.must(w.api.Process.Signal(syscall.SIGTERM))
 	w.must(w.api.Wait())
+	if w.etcd != nil {
+		kill(w.etcd)
+		w.etcd = nil
+	}
 }

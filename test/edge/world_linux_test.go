@@ -43,6 +43,8 @@ type world struct {
 	*edgenet.Topology
 	cloud *cloudapi.Client
 	api   *exec.Cmd
+	// etcd has the state, if env.EtcdVariable is set.
+	etcd  *exec.Cmd
 	dir   string
 	group *cloudv1.NodeGroup
 	edges []*edge
@@ -123,17 +125,48 @@ func (w *world) program() string {
 	return program
 }
 
-// startAPI starts mycloud serve, or starts it again.
+// startAPI starts mycloud serve, or starts it again. What it stores, in files or in etcd, is in the directory api.
 func (w *world) startAPI() {
 	w.Helper()
-	file := filepath.Join(w.dir, "inventory.yaml")
+	data, file := filepath.Join(w.dir, "api"), filepath.Join(w.dir, "inventory.yaml")
 	w.must(os.WriteFile(file, []byte(w.inventory()), 0o600))
-	w.api = exec.Command(w.program(), "serve", "--listen="+w.apiAddress(), "--allow-insecure-http", "--data-dir="+filepath.Join(w.dir, "api"), "--inventory="+file)
+	w.api = exec.Command(w.program(), "serve", "--listen="+w.apiAddress(), "--allow-insecure-http", "--data-dir="+data, "--inventory="+file)
+	if env.Etcd() != "" {
+		if w.etcd == nil {
+			w.etcd = w.startEtcd(filepath.Join(data, "etcd"))
+		}
+		w.api.Args = append(w.api.Args, "--store="+etcdStore, "--encryption-key-file="+w.encryptionKey())
+	}
 	w.api.Env = append(os.Environ(), "MYCLOUD_TOKEN="+clientToken, "MYCLOUD_EDGE_TOKEN="+edgeToken)
 	w.api.Stderr = w.log("api")
 	w.must(w.Client.Start(w.api))
 	api := w.api
 	w.Cleanup(func() { kill(api) })
+}
+
+// etcdStore is the state of a cloud in the etcd on the client's machine.
+const etcdStore = "etcd://127.0.0.1:2379/cloud"
+
+// startEtcd starts an etcd of one member on the client's machine.
+func (w *world) startEtcd(dir string) *exec.Cmd {
+	w.Helper()
+	program, err := env.Tool("etcd")
+	w.must(err)
+	const at, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+	cmd := exec.Command(program, "--data-dir="+dir, "--listen-client-urls="+at, "--advertise-client-urls="+at,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--log-level=error")
+	cmd.Stderr = w.log("etcd")
+	w.must(w.Client.Start(cmd))
+	w.Cleanup(func() { kill(cmd) })
+	return cmd
+}
+
+// encryptionKey returns a file with the key that servers share.
+func (w *world) encryptionKey() string {
+	w.Helper()
+	file := filepath.Join(w.dir, "encryption.key")
+	w.must(os.WriteFile(file, []byte(strings.Repeat("A", 43)+"="), 0o600))
+	return file
 }
 
 // inventory returns that of the API.

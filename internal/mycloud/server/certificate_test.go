@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/test/harness/authority"
+	cloudtest "quaymaster.dev/test/harness/cloud"
 )
 
 // pair is a certificate with its key.
@@ -185,7 +186,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 		"short": "must be 32 bytes in base64",
 	} {
-		_, err := openServer(t, server.Options{DataDir: c.dir, Token: token, EncryptionKey: key})
+		_, err := cloudtest.OpenServer(t, server.Options{DataDir: c.dir, Token: token, EncryptionKey: key})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("key %q: %v", key, err)
 		}
@@ -209,7 +210,7 @@ func TestMissingKeyWritesNothing(t *testing.T) {
 	for given, want := range map[string]string{
 		"": "restore the file", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 	} {
-		_, err := openServer(t, server.Options{
+		_, err := cloudtest.OpenServer(t, server.Options{
 			DataDir: c.dir, Token: token, EncryptionKey: given, Inventory: more,
 		})
 		if err == nil || !strings.Contains(err.Error(), want) {

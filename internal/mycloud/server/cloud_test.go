@@ -21,6 +21,7 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/internal/mycloud/server/inventory"
+	cloudtest "quaymaster.dev/test/harness/cloud"
 )
 
 const (
@@ -77,7 +78,7 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	for _, s := range settings {
 		s(&o)
 	}
-	server, err := openServer(t, o)
+	server, err := cloudtest.OpenServer(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
+	cloudtest "quaymaster.dev/test/harness/cloud"
 )
 
 // numberOf returns the number of a revision of the cloud.
@@ -38,7 +39,7 @@ func TestRestoredState(t *testing.T) {
 
 	c.stop()
 	backup := t.TempDir()
-	copyState(t, c.dir, backup)
+	cloudtest.CopyState(t, c.dir, backup)
 	restart(c.dir)
 	diff(t, "revision after a restart", kept, revision())
 	create("lost")

@@ -9,6 +9,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
+	cloudtest "quaymaster.dev/test/harness/cloud"
 )
 
 func TestInstanceLife(t *testing.T) {
@@ -112,7 +113,7 @@ func TestRebuiltMachine(t *testing.T) {
 	was := inv.Instances[1]
 	inv.Instances[1].ID = "i-rebuilt"
 	open := func() error {
-		server, err := openServer(t, server.Options{DataDir: c.dir, Inventory: inv, Token: token})
+		server, err := cloudtest.OpenServer(t, server.Options{DataDir: c.dir, Inventory: inv, Token: token})
 		if err == nil {
 			err = server.Close()
 		}

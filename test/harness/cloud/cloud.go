@@ -44,6 +44,7 @@ type Cloud struct {
 	Endpoint string
 
 	options server.Options
+	open    func(*testing.T, server.Options) (*server.Server, error)
 	faults  *fault.Injector
 	// stop stops the server, reset breaks the connections of clients.
 	stop, reset func()
@@ -58,7 +59,7 @@ type Cloud struct {
 // added to those of the example inventory, or take the place of those with the same ID.
 func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
 	t.Helper()
-	c := open(t, jobDuration, instances...)
+	c := start(t, OpenServer, jobDuration, instances...)
 	front := httptest.NewServer(c)
 	t.Cleanup(front.Close)
 	var own http.RoundTripper
@@ -75,10 +76,10 @@ func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Insta
 }
 
 // StartDirect runs a cloud whose client calls it without a network, so that both can be in the bubble of a test with
-// virtual time.
+// virtual time. Its state is in a file.
 func StartDirect(t *testing.T) *Cloud {
 	t.Helper()
-	c := open(t, 0)
+	c := start(t, func(_ *testing.T, o server.Options) (*server.Server, error) { return server.Open(o) }, 0)
 	c.connect(t, "http://127.0.0.1:8090", func(http.RoundTripper) http.RoundTripper { return direct{c} })
 	return c
 }
@@ -97,13 +98,15 @@ func ExampleInventory(t testing.TB) *inventory.Inventory {
 	return stock
 }
 
-func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
+func start(
+	t *testing.T, open func(*testing.T, server.Options) (*server.Server, error), jobDuration time.Duration, instances ...inventory.Instance,
+) *Cloud {
 	t.Helper()
 	stock := ExampleInventory(t)
 	stock.Instances = append(slices.DeleteFunc(stock.Instances, func(example inventory.Instance) bool {
 		return slices.ContainsFunc(instances, func(i inventory.Instance) bool { return i.ID == example.ID })
 	}), instances...)
-	c := &Cloud{faults: fault.New(clock.RealClock{}), reset: func() {}}
+	c := &Cloud{open: open, faults: fault.New(clock.RealClock{}), reset: func() {}}
 	c.options = server.Options{
 		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: RegistrationToken,
 		EdgeTokens: map[string]string{"edge-1": edgeToken}, JobDuration: jobDuration, Faults: c.faults,
@@ -118,7 +121,7 @@ func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instan
 // run runs a server until stop is called.
 func (c *Cloud) run(t *testing.T) {
 	t.Helper()
-	server, err := server.Open(c.options)
+	server, err := c.open(t, c.options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +144,7 @@ func (c *Cloud) run(t *testing.T) {
 func (c *Cloud) Backup(t *testing.T) string {
 	t.Helper()
 	backup := t.TempDir()
-	c.restart(t, func() error { return os.CopyFS(backup, os.DirFS(c.options.DataDir)) })
+	c.restart(t, func() { CopyState(t, c.options.DataDir, backup) })
 	return backup
 }
 
@@ -149,15 +152,13 @@ func (c *Cloud) Backup(t *testing.T) string {
 func (c *Cloud) Restore(t *testing.T, backup string) {
 	t.Helper()
 	c.options.DataDir = t.TempDir()
-	c.restart(t, func() error { return os.CopyFS(c.options.DataDir, os.DirFS(backup)) })
+	c.restart(t, func() { CopyState(t, backup, c.options.DataDir) })
 }
 
-func (c *Cloud) restart(t *testing.T, meanwhile func() error) {
+func (c *Cloud) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
 	c.stop()
-	if err := meanwhile(); err != nil {
-		t.Fatal(err)
-	}
+	meanwhile()
 	c.run(t)
 	c.reset()
 }

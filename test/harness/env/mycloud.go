@@ -3,11 +3,22 @@ package env
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
+
+// EtcdVariable is the environment variable with the endpoint of an etcd. With it, the clouds of tests have their states there.
+const EtcdVariable = "MYCLOUD_TEST_ETCD"
+
+// Etcd returns the endpoint of the etcd with the states of clouds; empty if they are in files.
+func Etcd() string { return os.Getenv(EtcdVariable) }
+
+// keySize is the size of the key that encrypts secrets in the cloud's state, in bytes.
+const keySize = 32
 
 // Mycloud is the running reference cloud.
 type Mycloud struct {
@@ -45,16 +56,24 @@ func (e *Env) StartMycloud(ctx context.Context, inventory string, args ...string
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fmt.Errorf("create the cloud's data directory: %w", err)
 	}
+	serve := []string{
+		"serve",
+		"--listen=" + address,
+		"--data-dir=" + data,
+		"--inventory=" + inventory,
+		"--token-file=" + m.TokenFile,
+	}
+	if at := Etcd(); at != "" {
+		key := e.path("mycloud.key")
+		if err := os.WriteFile(key, []byte(base64.StdEncoding.EncodeToString(make([]byte, keySize))), 0o600); err != nil {
+			return nil, fmt.Errorf("write the cloud's encryption key: %w", err)
+		}
+		serve = append(serve, "--store="+strings.Replace(at, "http://", "etcd://", 1)+data, "--encryption-key-file="+key)
+	}
 	m.Server = Server{
-		name: "mycloud",
-		path: "mycloud",
-		args: append([]string{
-			"serve",
-			"--listen=" + address,
-			"--data-dir=" + data,
-			"--inventory=" + inventory,
-			"--token-file=" + m.TokenFile,
-		}, args...),
+		name:  "mycloud",
+		path:  "mycloud",
+		args:  append(serve, args...),
 		ready: probe(m.Endpoint + "/healthz"),
 	}
 	return m, e.startServer(ctx, &m.Server)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,6 +22,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server/store"
 	"quaymaster.dev/internal/mycloud/server/store/conformance"
+	"quaymaster.dev/test/harness/env"
 	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
@@ -84,14 +86,19 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestServer runs the tests of the server on states in etcd.
-func TestServer(t *testing.T) {
+// packages are those whose tests TestUsers runs.
+var packages = flag.String("packages", "quaymaster.dev/internal/mycloud/server", "packages whose tests TestUsers runs, separated by spaces")
+
+// TestUsers runs tests that use a cloud, with its state in etcd.
+func TestUsers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "quaymaster.dev/internal/mycloud/server")
-	cmd.Env = append(os.Environ(), "MYCLOUD_TEST_ETCD=http://"+cluster.Endpoints()[0])
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-count=1", "-p=2"}, strings.Fields(*packages)...)...)
+	cmd.Env = append(os.Environ(), env.EtcdVariable+"=http://"+cluster.Endpoints()[0])
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
