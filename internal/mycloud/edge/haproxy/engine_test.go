@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,18 +64,20 @@ func engineIn(t testing.TB, dir, binary string, source Certificates) *Engine {
 	return e
 }
 
-// apply applies a configuration and requires the faults, by the listener's key.
+// apply applies a configuration and requires the faults, by the listeners' keys, in any order.
 func apply(t testing.TB, e *Engine, c *config.Config, faulty ...string) []cloudv1.EdgeFault {
 	t.Helper()
 	faults, err := e.Apply(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []string{}
+	var keys []string
 	for _, f := range faults {
 		keys = append(keys, f.ListenerKey)
 	}
-	if strings.Join(keys, " ") != strings.Join(faulty, " ") {
+	slices.Sort(keys)
+	slices.Sort(faulty)
+	if !slices.Equal(keys, faulty) {
 		t.Fatalf("faults are %+v, want those of %v", faults, faulty)
 	}
 	return faults
