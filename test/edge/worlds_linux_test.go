@@ -490,7 +490,6 @@ func (q *play) rejoin(s *site) {
 	q.must(s.Restore())
 	s.cut, q.disturbed = false, true
 	q.checkOwners(false)
-	q.settle()
 	// It has seen all members fail, and probes them once a second.
 	for _, at := range []netip.AddrPort{q.witness.directAt, q.witness.proxyAt} {
 		q.eventually(fmt.Sprintf("%s has members for %s again", s.Name, at), func() bool {
@@ -498,5 +497,6 @@ func (q *play) rejoin(s *site) {
 			return err == nil
 		})
 	}
+	q.settle()
 	q.witness.start(s)
 }
