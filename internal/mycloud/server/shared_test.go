@@ -11,22 +11,21 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	cloudtest "quaymaster.dev/test/harness/cloud"
-	"quaymaster.dev/test/harness/env"
 )
 
 // rawState returns the state of a cloud that is stopped as it is on the disk.
 func rawState(t *testing.T, dir string) []byte {
 	t.Helper()
-	if env.Etcd() == "" {
+	if !cloudtest.InEtcd() {
 		return must[[]byte](t)(os.ReadFile(filepath.Join(dir, "state.db")))
 	}
-	return fmt.Append(nil, cloudtest.KeysOf(t, dir))
+	return fmt.Append(nil, cloudtest.StateOf(t, dir))
 }
 
 // TestEdgesOfOtherServers: all servers know what edges report to one of them, whichever leads.
 func TestEdgesOfOtherServers(t *testing.T) {
-	if env.Etcd() == "" {
-		t.Skip("one server has the state; set " + env.EtcdVariable)
+	if !cloudtest.InEtcd() {
+		t.Skip("the server has its state alone")
 	}
 	const interval = 300 * time.Millisecond
 	often := func(o *server.Options) { o.HeartbeatInterval = interval }
@@ -35,7 +34,7 @@ func TestEdgesOfOtherServers(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(first.dir)); err != nil {
 		t.Fatal(err)
 	}
-	second := newCloud(t, often, withDir(dir))
+	second := newCloud(t, often, withDir(dir), func(o *server.Options) { o.Store = cloudtest.StoreOf(first.dir) })
 	ctx := t.Context()
 	for i, c := range []*cloud{first, second} {
 		other := []*cloud{second, first}[i]

@@ -14,7 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/server"
 	"quaymaster.dev/internal/mycloud/server/store"
-	"quaymaster.dev/test/harness/env"
+	cloudtest "quaymaster.dev/test/harness/cloud"
 )
 
 // toldStore is a state whose other servers can be out of reach.
@@ -67,7 +67,7 @@ func (s *toldStore) details(t *testing.T) (d struct {
 // withTold lets a server share its state.
 func withTold(t *testing.T, told *toldStore) setting {
 	t.Helper()
-	if env.Etcd() != "" {
+	if cloudtest.InEtcd() {
 		t.Skip("the state is in etcd")
 	}
 	return func(o *server.Options) {

@@ -63,6 +63,11 @@ func (e *Env) StartMycloud(ctx context.Context, inventory string, args ...string
 		"--inventory=" + inventory,
 		"--token-file=" + m.TokenFile,
 	}
+	for _, arg := range args {
+		if dir, ok := strings.CutPrefix(arg, "--data-dir="); ok {
+			data = dir
+		}
+	}
 	if at := Etcd(); at != "" {
 		key := e.path("mycloud.key")
 		if err := os.WriteFile(key, []byte(base64.StdEncoding.EncodeToString(make([]byte, keySize))), 0o600); err != nil {

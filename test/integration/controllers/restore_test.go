@@ -14,6 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/test/harness/cloud"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
 // TestRestoredCloud: a cloud that is restored from a backup while the controllers run, as docs/operations/backup.md says,
@@ -34,7 +35,7 @@ func TestRestoredCloud(t *testing.T) {
 
 	data := filepath.Join(w.env.Dir, "mycloud")
 	w.must(server.Stop(soon))
-	w.must(os.CopyFS(data+".backup", os.DirFS(data)))
+	etcdtest.CopyState(t, data, data+".backup")
 	w.must(server.Restart(ctx))
 	w.patch(kept, map[string]string{annotation + "listener-maxqps": "6000"})
 	w.qps(kept, 6000)
@@ -43,7 +44,7 @@ func TestRestoredCloud(t *testing.T) {
 
 	w.must(server.Stop(soon))
 	w.must(os.Rename(data, data+".old"))
-	w.must(os.Rename(data+".backup", data))
+	etcdtest.CopyState(t, data+".backup", data)
 	// The controllers ask for changes at most once a second, and a restore takes longer.
 	time.Sleep(2 * time.Second)
 	w.must(server.Restart(ctx))

@@ -16,6 +16,7 @@ import (
 
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/test/harness/env"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 	"quaymaster.dev/test/harness/process"
 )
 
@@ -69,7 +70,7 @@ func (s *site) restart(t *testing.T, meanwhile func()) {
 func (s *site) backup(t *testing.T) string {
 	t.Helper()
 	backup := filepath.Join(t.TempDir(), "backup")
-	s.restart(t, func() { must(t, os.CopyFS(backup, os.DirFS(s.data))) })
+	s.restart(t, func() { etcdtest.CopyState(t, s.data, backup) })
 	return backup
 }
 
@@ -77,7 +78,7 @@ func (s *site) backup(t *testing.T) string {
 func (s *site) restore(t *testing.T, backup string) {
 	t.Helper()
 	must(t, os.RemoveAll(s.data))
-	must(t, os.CopyFS(s.data, os.DirFS(backup)))
+	etcdtest.CopyState(t, backup, s.data)
 }
 
 // gateway is where the endpoint of a cloud config leads.

@@ -93,7 +93,7 @@ var packages = flag.String("packages", "quaymaster.dev/internal/mycloud/server",
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1)
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-count=1", "-p=2"}, strings.Fields(*packages)...)...)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-count=1", "-p=1"}, strings.Fields(*packages)...)...)
 	cmd.Env = append(os.Environ(), env.EtcdVariable+"=http://"+cluster.Endpoints()[0])
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
