@@ -49,6 +49,12 @@ PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 # An OpenPGP key, by name, and the file with it, which sign the chart; empty for no signature.
 CHART_KEY ?=
 CHART_KEYRING ?= $(HOME)/.gnupg/secring.gpg
+# A key of cosign, which signs the files of a release, its image and its chart; empty for no signatures. COSIGN_PASSWORD is
+# the password. Image and chart are named by digest.
+COSIGN_KEY ?=
+CHART ?=
+# The files name no service. Without them, cosign would download such files, and write an entry into a public log.
+SIGN_FLAGS = --key '$(COSIGN_KEY)' --signing-config tools/cosign/signing-config.json --trusted-root tools/cosign/trusted-root.json
 BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
 
 # Where the files of a release will be downloaded from.
@@ -138,7 +144,7 @@ chart: ## Package the chart into bin for an OCI registry, signed if CHART_KEY an
 		$(if $(CHART_KEY),--sign --key '$(CHART_KEY)' --keyring '$(CHART_KEYRING)')
 
 .PHONY: release
-release: build ## Write the files of a release to dist: archives, Debian packages, SBOMs, checksums (RELEASE_URL, IMAGE).
+release: build ## Write the files of a release to dist: archives, Debian packages, SBOMs, checksums (RELEASE_URL, IMAGE), signed with COSIGN_KEY.
 	@rm -rf dist bin/release && mkdir -p dist
 	@$(foreach platform,linux/amd64 linux/arm64,$(call build-for,$(platform),bin/release/$(platform),./cmd/...) && )true
 	@$(foreach platform,darwin/amd64 darwin/arm64,$(call build-for,$(platform),bin/release/$(platform),./cmd/quayctl) && )true
@@ -149,13 +155,30 @@ release: build ## Write the files of a release to dist: archives, Debian package
 	done
 	@cd tools/release && $(GO) run . -version $(CHART_VERSION) -epoch $(EPOCH) -source $(CURDIR) -built $(CURDIR)/bin/release \
 		-out $(CURDIR)/dist -url $(RELEASE_URL) -image $(IMAGE)
+	@$(if $(COSIGN_KEY),tools/build.sh cosign && \
+		bin/tools/cosign sign-blob $(SIGN_FLAGS) --bundle dist/SHA256SUMS.sigstore.json dist/SHA256SUMS && chmod 644 dist/SHA256SUMS.sigstore.json)
+
+.PHONY: sign
+sign: ## Sign IMAGE and CHART, NAME@sha256:DIGEST in a registry, with COSIGN_KEY.
+	@[ -n '$(COSIGN_KEY)' ] || { echo "sign: set COSIGN_KEY to a private key of cosign" >&2; exit 1; }
+	@# A tag may have moved since it was pushed.
+	@for name in '$(IMAGE)' '$(CHART)'; do case $$name in *@sha256:*) ;; *) \
+		echo "sign: IMAGE and CHART must be NAME@sha256:DIGEST, not \"$$name\"" >&2; exit 1 ;; esac; done
+	@tools/build.sh cosign
+	@# An image has a signature as a whole and one for each platform.
+	@bin/tools/cosign sign $(SIGN_FLAGS) --recursive '$(IMAGE)' '$(CHART)'
 
 .PHONY: test-release
-test-release: release ## Test the files of a release, and that writing them again results in the same bytes (takes minutes).
-	@rm -rf bin/first && mv dist bin/first
-	@$(MAKE) release
-	@diff -r bin/first dist && rm -r bin/first
+test-release: release ## Test the files of a release and their signatures, and that writing them again results in the same bytes (takes minutes).
+	@tools/build.sh cosign helm
+	@rm -rf bin/first bin/keys && mv dist bin/first && mkdir bin/keys
+	@COSIGN_PASSWORD=test bin/tools/cosign generate-key-pair --output-key-prefix bin/keys/cosign
+	@COSIGN_PASSWORD=test $(MAKE) release COSIGN_KEY=bin/keys/cosign.key
+	@diff -r --exclude SHA256SUMS.sigstore.json bin/first dist
 	@$(GO_TEST) -count=1 ./test/repo/release -dist $(CURDIR)/dist
+	@cd tools/cosign && $(GO_TEST) -count=1 . -dist $(CURDIR)/dist -keys $(CURDIR)/bin/keys
+	@# What the key of the test has signed must not be published.
+	@rm -r dist bin/keys && mv bin/first dist
 
 .PHONY: reproducible
 reproducible: ## Build the programs of the image twice from scratch and compare the results (takes minutes).
@@ -204,7 +227,7 @@ vendor-page: ## Copy the library of the page's plots, as tools/page pins it, to 
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
 	@rm -rf .dev dist bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/image.tar \
-		bin/release bin/first bin/bench bin/site bin/page bin/*.tgz bin/*.tgz.prov
+		bin/release bin/first bin/keys bin/bench bin/site bin/page bin/*.tgz bin/*.tgz.prov
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.

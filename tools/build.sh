@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0
 
-all="etcd kube-apiserver kubectl kube-controller-manager helm promtool controller-gen golangci-lint benchstat"
+all="etcd kube-apiserver kubectl kube-controller-manager helm promtool controller-gen golangci-lint benchstat cosign"
 out=$PWD/bin/tools
 stamps=$out/.stamps
 heartbeat=15 # seconds between progress messages
@@ -43,6 +43,7 @@ describe() {
 	promtool) module=promtool package=github.com/prometheus/prometheus/cmd/promtool ;;
 	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
 	benchstat) module=benchstat package=golang.org/x/perf/cmd/benchstat ;;
+	cosign) module=cosign package=github.com/sigstore/cosign/v3/cmd/cosign ;;
 	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
 	*)
 		echo "tools: unknown tool \"$1\"; must be one of: $all" >&2
