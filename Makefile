@@ -138,9 +138,12 @@ image: ## Build the image IMAGE for PLATFORMS with podman, docker or buildah (or
 		--build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT)
 
 .PHONY: chart
-chart: ## Package the chart into bin for an OCI registry, signed if CHART_KEY and CHART_KEYRING name a key.
+chart: ## Package the chart of IMAGE into bin for an OCI registry, signed if CHART_KEY and CHART_KEYRING name a key.
 	@tools/build.sh helm
-	@bin/tools/helm package charts/quaymaster --destination bin --version $(CHART_VERSION) --app-version $(CHART_VERSION) \
+	@# Artifact Hub shows the image that Chart.yaml names, and scans it.
+	@rm -rf bin/chart && mkdir -p bin/chart && cp -R charts/quaymaster bin/chart/
+	@sed 's|image: quaymaster:.*|image: $(IMAGE)|' charts/quaymaster/Chart.yaml >bin/chart/quaymaster/Chart.yaml
+	@bin/tools/helm package bin/chart/quaymaster --destination bin --version $(CHART_VERSION) --app-version $(CHART_VERSION) \
 		$(if $(CHART_KEY),--sign --key '$(CHART_KEY)' --keyring '$(CHART_KEYRING)')
 
 .PHONY: release
@@ -227,7 +230,7 @@ vendor-page: ## Copy the library of the page's plots, as tools/page pins it, to 
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
 	@rm -rf .dev dist bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/image.tar \
-		bin/release bin/first bin/keys bin/bench bin/site bin/page bin/*.tgz bin/*.tgz.prov
+		bin/release bin/first bin/keys bin/chart bin/bench bin/site bin/page bin/*.tgz bin/*.tgz.prov
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.
