@@ -422,7 +422,7 @@ ISOLATED = unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
 .PHONY: bench-cloud
 bench-cloud: ## Measure how the cost of the cloud's API grows with its load balancers, on a file and on etcd (CLOUD_SIZES).
 	@tools/build.sh etcd
-	@$(GO_TEST) -count=1 -timeout 60m -run '^TestScale$$' ./test/bench/cloud -sizes '$(CLOUD_SIZES)'
+	@$(GO_TEST) -count=1 -timeout 60m -v -run '^TestScale$$' ./test/bench/cloud -sizes '$(CLOUD_SIZES)'
 	@$(GO_TEST) -run '^$$' -bench '^BenchmarkUpdate$$' ./internal/mycloud/server/store/etcd
 
 .PHONY: bench-admission
