@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -99,6 +100,49 @@ func TestUsers(t *testing.T) {
 	t.Logf("%s", out)
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAllPages: a server reads the whole state when it starts, of however many pages, and values of several parts.
+func TestAllPages(t *testing.T) {
+	t.Parallel()
+	const updates, each, large = 12, 1000, 3
+	cluster := etcdtest.Start(t, 1)
+	a := opened(t, options(t, cluster))
+	for n := range updates {
+		err := a.Update(func(tx *store.Tx) error {
+			for i := range each {
+				if _, err := store.Zones.Put(tx, &cloudv1.Zone{Object: cloudv1.Object{ID: fmt.Sprintf("%d-%d", n, i)}}); err != nil {
+					return err
+				}
+			}
+			for i := range large {
+				if err := store.Seeded.Set(tx, fmt.Sprintf("%d/%d", n, i), strings.Repeat("x", partBytes+partBytes*i/2)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := opened(t, options(t, cluster))
+	if err := a.Current(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	contents := func(s *Store) (all []store.Write) {
+		if err := s.copy.Writes(func(w store.Write) error {
+			all = append(all, w)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	want, got := contents(a), contents(b)
+	if len(want) <= pageKeys*listedPages || !reflect.DeepEqual(want, got) {
+		t.Errorf("a new server has %d keys, which must be equal to %d, more than %d", len(got), len(want), pageKeys*listedPages)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 const (
 	// pageKeys and pageParts are how many keys are read at a time.
 	pageKeys, pageParts = 1000, 16
+	// listedPages is how many pages of keys are listed at a time.
+	listedPages = 20
 	// reloadPause is how long to wait after the state could not be read.
 	reloadPause = time.Second
 	// watchWait is how long a watch may be late before another one replaces it.
@@ -46,15 +48,18 @@ func (s *Store) load(ctx context.Context) (*followed, error) {
 
 // fill reads the state into a copy, as it was at the position of the copy.
 func (s *Store) fill(ctx context.Context, c *followed) error {
-	for keys, limit := range map[string]int64{dataKeys: pageKeys, largeKeys: pageParts} {
+	for keys, limit := range map[string]int{dataKeys: pageKeys, largeKeys: pageParts} {
 		// A value may continue on the next page.
 		var rest []operation
 		from := s.options.Prefix + keys
-		for more := true; more; {
+		bounds, err := s.pages(ctx, from, clientv3.GetPrefixRangeEnd(from), limit, c.at.revision)
+		if err != nil {
+			return err
+		}
+		for i, to := range bounds {
 			var resp *clientv3.GetResponse
 			err := s.try(ctx, func(ctx context.Context) (err error) {
-				resp, err = s.client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.options.Prefix+keys)),
-					clientv3.WithLimit(limit), clientv3.WithRev(c.at.revision))
+				resp, err = s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(c.at.revision))
 				return err
 			})
 			if err != nil {
@@ -67,10 +72,9 @@ func (s *Store) fill(ctx context.Context, c *followed) error {
 			page := rest
 			for _, kv := range resp.Kvs {
 				page = append(page, operation{Key: kv.Key[len(s.options.Prefix):], Value: kv.Value})
-				from = string(kv.Key) + "\x00"
 			}
-			more, rest = resp.More, nil
-			if more && keys == largeKeys {
+			from, rest = to, nil
+			if keys == largeKeys && i < len(bounds)-1 {
 				page, rest = cutLast(page)
 			}
 			writes, err := writesOf(page)
@@ -87,6 +91,31 @@ func (s *Store) fill(ctx context.Context, c *followed) error {
 		return err
 	}
 	return c.Apply(writes)
+}
+
+// pages returns the keys at which pages of that many keys of a range end. A request with a limit takes etcd longer the more
+// keys the rest of its range has, because it counts them all; so there are few of these, and the pages themselves have ends.
+func (s *Store) pages(ctx context.Context, from, end string, limit int, revision int64) ([]string, error) {
+	var bounds []string
+	for {
+		var resp *clientv3.GetResponse
+		err := s.try(ctx, func(ctx context.Context) (err error) {
+			resp, err = s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(),
+				clientv3.WithLimit(int64(limit*listedPages)), clientv3.WithRev(revision))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := limit; i < len(resp.Kvs); i += limit {
+			bounds = append(bounds, string(resp.Kvs[i].Key))
+		}
+		if !resp.More {
+			return append(bounds, end), nil
+		}
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+		bounds = append(bounds, from)
+	}
 }
 
 // cutLast cuts the parts of the last value off.
