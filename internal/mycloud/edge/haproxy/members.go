@@ -153,9 +153,10 @@ func (e *Engine) sizes(ctx context.Context, worker int) (map[string]plan.Size, e
 	}
 	sizes := make(map[string]plan.Size, len(servers))
 	for backend, has := range servers {
-		size := plan.Size{Members: len(has)}
-		for _, s := range has {
+		size := plan.Size{Members: len(has), Servers: make(map[string]bool, len(has))}
+		for name, s := range has {
 			size.Checked = size.Checked || s.checked
+			size.Servers[name] = true
 		}
 		sizes[backend] = size
 	}

@@ -157,16 +157,12 @@ func (b *Backend) addServers(u Unit, sendsProxy bool, units int) (faulty []error
 	steps := b.steps(highest, units)
 	names, ids := map[string]bool{}, map[uint32]bool{}
 	for _, m := range u.Pool.Members {
-		port := u.Pool.PortOf(m)
-		if port == 0 && u.Listener == nil {
-			// The member is only checked.
-			port = u.Pool.Monitor.Port
-		}
+		s := Server{Member: m, Address: addressOf(u, m), Options: b.Options}
+		port := s.Address.Port()
 		if !m.Address.IsValid() || m.Address.Zone() != "" || port == 0 {
 			faulty = append(faulty, fmt.Errorf("member %q has no address and port", m.Key))
 			continue
 		}
-		s := Server{Member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
 		s.Name = serverName(m.Key, s.Address)
 		if names[s.Name] {
 			faulty = append(faulty, fmt.Errorf("member %q is listed twice", m.Key))
@@ -184,6 +180,16 @@ func (b *Backend) addServers(u Unit, sendsProxy bool, units int) (faulty []error
 		b.Servers = append(b.Servers, s)
 	}
 	return faulty
+}
+
+// addressOf returns where HAProxy connects to a member of a unit.
+func addressOf(u Unit, m config.Member) netip.AddrPort {
+	port := u.Pool.PortOf(m)
+	if port == 0 && u.Listener == nil {
+		// The member is only checked.
+		port = u.Pool.Monitor.Port
+	}
+	return netip.AddrPortFrom(m.Address.Unmap(), port)
 }
 
 // steps returns the weight that HAProxy gets for a member with the highest weight, if weights are stretched. It changes by

@@ -165,19 +165,34 @@ func Units(c *config.Config) []Unit {
 	return units
 }
 
-// before returns the unit as it was when HAProxy accepted it, with what the pool has now, if there is such a pool.
+// before returns the unit as it was when HAProxy accepted it, with what its pool has now. If no other unit uses that pool,
+// it has what the unit wants.
 func (u Unit) before(accepted Unit, pools map[config.PoolID]*config.Pool) Unit {
-	pool := *accepted.Pool
-	if now := pools[pool.ID]; now != nil {
-		pool.Members, pool.Port = now.Members, now.Port
+	pool, now := *accepted.Pool, pools[accepted.Pool.ID]
+	if now == nil {
+		now = u.Pool
 	}
+	pool.Members, pool.Port = now.Members, now.Port
 	return Unit{Listener: accepted.Listener, Pool: &pool}
 }
 
-// cut returns the unit with that many members.
-func (u Unit) cut(members int) Unit {
+// exceeds reports whether the unit needs more than a backend of that size has.
+func (u Unit) exceeds(size Size) bool {
+	return len(u.Pool.Members) > size.Members || u.Pool.Monitor != nil && !size.Checked
+}
+
+// within returns the unit with no more than a backend of that size has: as many members, at first those that run, and checks
+// only if there are any.
+func (u Unit) within(size Size) Unit {
 	pool := *u.Pool
-	pool.Members = pool.Members[:members:members]
+	pool.Members = slices.Clone(pool.Members)
+	slices.SortStableFunc(pool.Members, func(a, b config.Member) int {
+		return cmp.Compare(size.rank(u, a), size.rank(u, b))
+	})
+	pool.Members = pool.Members[:min(size.Members, len(pool.Members))]
+	if !size.Checked && u.Listener != nil {
+		pool.Monitor = nil
+	}
 	return Unit{Listener: u.Listener, Pool: &pool}
 }
 
@@ -219,16 +234,33 @@ type Size struct {
 	Members int
 	// Checked is true if they are probed.
 	Checked bool
+	// Servers has their names.
+	Servers map[string]bool
 }
 
-// sizeFor returns the size of the backend that a unit needs; negative if HAProxy does not have it.
-func (r *Running) sizeFor(u Unit) Size {
-	if kind, _, err := kindOf(u.Listener); err == nil {
-		if size, ok := r.Backends[backendName(u.Pool.ID, kind)]; ok {
-			return size
-		}
+// rank is lower for a member that runs.
+func (s *Size) rank(u Unit, m config.Member) int {
+	if s.Servers[serverName(m.Key, addressOf(u, m))] {
+		return 0
 	}
-	return Size{Members: -1}
+	return 1
+}
+
+// checks is how many checks a backend has.
+func (s *Size) checks() int {
+	if s.Checked {
+		return s.Members
+	}
+	return 0
+}
+
+// backend returns the name of the backend that a unit needs; empty if it cannot have one.
+func (u Unit) backend() string {
+	kind, _, err := kindOf(u.Listener)
+	if err != nil {
+		return ""
+	}
+	return backendName(u.Pool.ID, kind)
 }
 
 // Sizes returns the sizes of the plan's backends by name.
@@ -236,7 +268,11 @@ func (p *Plan) Sizes() map[string]Size {
 	sizes := make(map[string]Size, len(p.Backends))
 	for i := range p.Backends {
 		b := &p.Backends[i]
-		sizes[b.Name] = Size{len(b.Pool.Members), b.Monitor != nil}
+		size := Size{len(b.Pool.Members), b.Monitor != nil, make(map[string]bool, len(b.Servers))}
+		for j := range b.Servers {
+			size.Servers[b.Servers[j].Name] = true
+		}
+		sizes[b.Name] = size
 	}
 	return sizes
 }
@@ -251,12 +287,13 @@ func Of(
 	p := &planner{
 		Plan: Plan{backendOf: map[string]string{}}, certificates: certificates, running: running,
 		checks: checkShares(files, units), servers: serverShares(commonServers), probed: serverShares(commonProbed),
-		hashing: map[string]int{}, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
+		hashing: map[string]int{}, backends: map[string]int{}, charged: map[string]Size{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
-	pools := map[config.PoolID]*config.Pool{}
+	pools, wanted := map[config.PoolID]*config.Pool{}, map[string]bool{}
 	for _, u := range units {
 		if !u.Removed {
 			pools[u.Pool.ID] = u.Pool
+			wanted[u.backend()] = true
 		}
 		// What waits for a reload, or is to go, changes nothing for the others.
 		_, runs := accepted[u.Key()]
@@ -269,18 +306,31 @@ func Of(
 		switch {
 		case u.Removed:
 			return 2
-		case len(u.Pool.Members) > running.sizeFor(u).Members:
+		case len(u.Pool.Members) > running.Backends[u.backend()].Members:
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(units, func(a, b Unit) int { return rank(a) - rank(b) })
 	for _, u := range units {
+		if u.Removed {
+			continue
+		}
+		p.charge(u, len(u.Pool.Members))
+		if old, ok := accepted[u.Key()]; ok && !wanted[old.backend()] {
+			p.charge(old, len(old.Pool.Members))
+		}
+	}
+	for _, u := range units {
 		forms := []Unit{u}
 		if old, ok := accepted[u.Key()]; ok {
 			forms = append(forms, u.before(old, pools), old)
-		} else if n := running.sizeFor(u).Members; n > 0 && n < len(u.Pool.Members) {
-			forms = append(forms, u.cut(n))
+			if !wanted[old.backend()] {
+				// It may have this for what it wants instead.
+				p.release(old)
+			}
+		} else if size := running.Backends[u.backend()]; accepted == nil && refused[u.Key()] == nil && size.Members > 0 && u.exceeds(size) {
+			forms = append(forms, u.within(size))
 		}
 		var reason error
 		if r := refused[u.Key()]; r != nil {
@@ -314,22 +364,49 @@ type planner struct {
 	// hashing is how many listeners of load balancers have pools that hash.
 	hashing  map[string]int
 	backends map[string]int
-	binds    map[netip.AddrPort]bool
+	// charged has what load balancers have got of their shares for backends that run, before any of them gets more.
+	charged map[string]Size
+	binds   map[netip.AddrPort]bool
 	// faulty has the members that are faults already, because several listeners use their pool.
 	faulty map[string]bool
 }
 
+// charge gives a load balancer what it has for the backend of a unit, up to a number of members.
+func (p *planner) charge(u Unit, members int) {
+	name := u.backend()
+	size := p.running.Backends[name]
+	if _, ok := p.charged[name]; ok || size.Members == 0 {
+		return
+	}
+	size.Members = min(size.Members, members)
+	p.charged[name] = size
+	p.serversOf(u).take(u.LoadBalancer(), size.Members)
+	p.checks.take(u.LoadBalancer(), size.checks())
+}
+
+// release takes back what a load balancer has for the backend of a unit, unless the plan has that backend.
+func (p *planner) release(u Unit) {
+	name := u.backend()
+	size, ok := p.charged[name]
+	if _, used := p.backends[name]; used || !ok {
+		return
+	}
+	delete(p.charged, name)
+	p.serversOf(u).take(u.LoadBalancer(), -size.Members)
+	p.checks.take(u.LoadBalancer(), -size.checks())
+}
+
 func (p *planner) add(u Unit) error {
 	// Members are not looked at, which takes time, unless there may be so many.
-	kind, _, err := kindOf(u.Listener)
-	if err != nil {
+	if _, _, err := kindOf(u.Listener); err != nil {
 		return err
 	}
 	checks, servers := 0, 0
-	if _, ok := p.backends[backendName(u.Pool.ID, kind)]; !ok {
-		servers = len(u.Pool.Members)
+	if _, ok := p.backends[u.backend()]; !ok {
+		charged := p.charged[u.backend()]
+		servers = max(len(u.Pool.Members)-charged.Members, 0)
 		if u.Pool.Monitor != nil {
-			checks = servers
+			checks = max(len(u.Pool.Members)-charged.checks(), 0)
 		}
 	}
 	if err := p.fits(u, servers, checks); err != nil {

@@ -48,7 +48,7 @@ func (s *shares) left(loadBalancer string) int {
 	return max(s.own-used, 0) + max(min(s.common, s.most-max(used-s.own, 0)), 0)
 }
 
-// take gives some to a load balancer.
+// take gives some to a load balancer, or takes it back if n is negative.
 func (s *shares) take(loadBalancer string, n int) {
 	used := s.used[loadBalancer]
 	s.used[loadBalancer] = used + n
@@ -89,7 +89,7 @@ func (p *planner) serversOf(u Unit) *shares {
 
 // fits returns an error if a unit needs more than its load balancer may still have. A backend always has what it has.
 func (p *planner) fits(u Unit, servers, checks int) error {
-	if has := p.running.sizeFor(u); has.Members >= len(u.Pool.Members) && (has.Checked || checks == 0) {
+	if has := p.running.Backends[u.backend()]; has.Members >= len(u.Pool.Members) && (has.Checked || checks == 0) {
 		return nil
 	}
 	if left := p.serversOf(u).left(u.LoadBalancer()); servers > left {

@@ -192,13 +192,20 @@ func TestPoolOfWaitingListener(t *testing.T) {
 func TestGrowthAfterStart(t *testing.T) {
 	units := []Unit{served("a", 0, ownServers+commonServers/2), served("b", 0, ownServers+commonServers/2), served("x", 0, ownServers)}
 	_, running, _ := planned(units, Running{}, 1<<20)
-	units[2] = served("x", 0, ownServers+1)
+	units[2] = served("x", 0, ownServers)
+	more := config.Member{Key: "more", Address: netip.MustParseAddr("10.1.0.1"), Port: 80, Weight: 1}
+	units[2].Pool.Members = append([]config.Member{more}, units[2].Pool.Members...)
 	for _, name := range []string{"grown", "started again", "and again"} {
 		var p *Plan
 		var servers map[string]int
 		p, running, servers = planned(units, running, 1<<20)
 		if servers["x"] != ownServers || len(p.Units) != 3 || len(p.Faults) != 1 || p.Faults[0].LoadBalancerID != "x" {
 			t.Errorf("%s: %d listeners, %d servers, faults %v", name, len(p.Units), servers["x"], p.Faults)
+		}
+		for _, b := range p.Backends {
+			if slices.ContainsFunc(b.Servers, func(s Server) bool { return s.Member == more }) {
+				t.Errorf("%s: a new member takes the place of one that runs", name)
+			}
 		}
 		running.Units = nil
 	}
@@ -217,9 +224,71 @@ func TestChecksAfterStart(t *testing.T) {
 	_, running, _ := planned([]Unit{unit(false)}, Running{}, files)
 	for _, name := range []string{"monitor added", "started again"} {
 		p, _, servers := planned([]Unit{unit(true)}, running, files)
-		if checked := p.Sizes()[backendName(unit(true).Pool.ID, modeTCP)].Checked; checked && servers["x"] == 2000 || len(p.Faults) != 1 {
+		checked := p.Sizes()[unit(true).backend()].Checked
+		if checked || servers["x"] != 2000 || len(p.Units) != 1 || len(p.Faults) != 1 {
 			t.Errorf("%s: %d servers, checked %t, faults %v", name, servers["x"], checked, p.Faults)
 		}
 		running.Units = nil
+	}
+}
+
+// What runs counts before anything new, also if its load balancer asks for more than it gets.
+func TestRefusedGrowthHidesNothing(t *testing.T) {
+	const most = ownServers + commonServers/2
+	running := Running{}
+	for n := range 4 {
+		// New pools come before those that run.
+		var units []Unit
+		for i := range n + 1 {
+			u := served("x", 3-n+i, most)
+			if i > 0 {
+				u.Pool.Members = append(u.Pool.Members, config.Member{Key: "more", Address: netip.MustParseAddr("10.1.0.1"), Port: 80, Weight: 1})
+			}
+			units = append(units, u)
+		}
+		var p *Plan
+		var servers map[string]int
+		p, running, servers = planned(units, running, 1<<20)
+		if servers["x"] > most || len(p.Units) != 1 {
+			t.Errorf("step %d: %d servers of %d listeners, want at most %d", n, servers["x"], len(p.Units), most)
+		}
+	}
+}
+
+// A load balancer may have for a different pool what it gives up for it.
+func TestMoveWithinShare(t *testing.T) {
+	const most = ownServers + commonServers/2
+	before, after := served("x", 0, most), served("x", 0, most)
+	after.Listener.ProxyProtocol = cloudv1.ProxyProtocolV1
+	_, running, _ := planned([]Unit{before}, Running{}, 1<<20)
+	p, _, servers := planned([]Unit{after}, running, 1<<20)
+	if len(p.Faults) > 0 || servers["x"] != most || p.backendOf[after.Key()] != after.backend() {
+		t.Errorf("%d servers of %v, faults %v", servers["x"], p.backendOf, p.Faults)
+	}
+}
+
+// A new listener waits for a reload, although its pool runs and has grown.
+func TestNewListenerOfGrownPoolWaits(t *testing.T) {
+	_, running, _ := planned([]Unit{served("x", 0, 10)}, Running{}, 1<<20)
+	grown, added := served("x", 0, 11), served("x", 0, 11)
+	added.Listener.Key, added.Listener.Port = "tcp/a", 100
+	refused := Refusals{}
+	refused.Add(added.Key(), &WaitingError{"waits"})
+	p := Of([]Unit{added, grown}, noCertificates, running, refused, 1<<20)
+	if len(p.Units) != 1 || p.Units[0].Key() != grown.Key() {
+		t.Errorf("units %v, want the one that runs", p.Units)
+	}
+}
+
+// A listener that waits to leave a pool that nothing else uses has the members of the one that it wants.
+func TestPoolThatIsLeft(t *testing.T) {
+	_, running, _ := planned([]Unit{served("x", 0, 10)}, Running{}, 1<<20)
+	moved := served("x", 1, 3)
+	moved.Listener.Key, moved.Listener.Port = "tcp/0", 1
+	refused := Refusals{}
+	refused.Add(moved.Key(), &WaitingError{"waits"})
+	p := Of([]Unit{moved}, noCertificates, running, refused, 1<<20)
+	if len(p.Backends) != 1 || len(p.Backends[0].Servers) != 3 || p.Backends[0].Name != served("x", 0, 0).backend() {
+		t.Errorf("backends %+v, want the former one with three members", p.Backends)
 	}
 }

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// pageKeys and pageParts are how many keys are read at a time.
-	pageKeys, pageParts = 1000, 16
-	// listedPages is how many pages of keys are listed at a time.
-	listedPages = 20
+	// pageKeys and pageParts are how many keys are read at a time, and listedKeys and listedParts how many are listed, for
+	// which some versions of etcd read their values.
+	pageKeys, pageParts     = 1000, 16
+	listedKeys, listedParts = 10 * pageKeys, pageParts
 	// reloadPause is how long to wait after the state could not be read.
 	reloadPause = time.Second
 	// watchWait is how long a watch may be late before another one replaces it.
@@ -48,11 +48,11 @@ func (s *Store) load(ctx context.Context) (*followed, error) {
 
 // fill reads the state into a copy, as it was at the position of the copy.
 func (s *Store) fill(ctx context.Context, c *followed) error {
-	for keys, limit := range map[string]int{dataKeys: pageKeys, largeKeys: pageParts} {
+	for keys, limits := range map[string]struct{ page, listed int }{dataKeys: {pageKeys, listedKeys}, largeKeys: {pageParts, listedParts}} {
 		// A value may continue on the next page.
 		var rest []operation
 		from := s.options.Prefix + keys
-		bounds, err := s.pages(ctx, from, clientv3.GetPrefixRangeEnd(from), limit, c.at.revision)
+		bounds, err := s.pages(ctx, from, clientv3.GetPrefixRangeEnd(from), limits.page, limits.listed, c.at.revision)
 		if err != nil {
 			return err
 		}
@@ -95,19 +95,19 @@ func (s *Store) fill(ctx context.Context, c *followed) error {
 
 // pages returns the keys at which pages of that many keys of a range end. A request with a limit takes etcd longer the more
 // keys the rest of its range has, because it counts them all; so there are few of these, and the pages themselves have ends.
-func (s *Store) pages(ctx context.Context, from, end string, limit int, revision int64) ([]string, error) {
+func (s *Store) pages(ctx context.Context, from, end string, page, listed int, revision int64) ([]string, error) {
 	var bounds []string
 	for {
 		var resp *clientv3.GetResponse
 		err := s.try(ctx, func(ctx context.Context) (err error) {
 			resp, err = s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(),
-				clientv3.WithLimit(int64(limit*listedPages)), clientv3.WithRev(revision))
+				clientv3.WithLimit(int64(listed)), clientv3.WithRev(revision))
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		for i := limit; i < len(resp.Kvs); i += limit {
+		for i := page; i < len(resp.Kvs); i += page {
 			bounds = append(bounds, string(resp.Kvs[i].Key))
 		}
 		if !resp.More {
