@@ -195,8 +195,8 @@ func TestSharesAfterCrash(t *testing.T) {
 		l, p := listener(t, "tcp", "tcp/80"), pool("tcp/80")
 		l.LoadBalancer, l.Pool.LoadBalancer, p.ID.LoadBalancer = id, id, id
 		for i := range members {
-			p.Members = append(p.Members, config.Member{Key: fmt.Sprint(i), Address: netip.MustParseAddr("127.0.0.1"), Port: 9, Weight: 1})
-			p.Members[i].Address = netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
+			at := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
+			p.Members = append(p.Members, config.Member{Key: fmt.Sprint(i), Address: at, Port: 9, Weight: 1})
 		}
 		c.Listeners, c.Pools = append([]config.Listener{l}, c.Listeners...), append([]config.Pool{p}, c.Pools...)
 	}

@@ -401,9 +401,9 @@ func (p *planner) add(u Unit) error {
 	if _, _, err := kindOf(u.Listener); err != nil {
 		return err
 	}
-	checks, servers := 0, 0
-	if _, ok := p.backends[u.backend()]; !ok {
-		charged := p.charged[u.backend()]
+	name, checks, servers := u.backend(), 0, 0
+	if _, ok := p.backends[name]; !ok {
+		charged := p.charged[name]
 		servers = max(len(u.Pool.Members)-charged.Members, 0)
 		if u.Pool.Monitor != nil {
 			checks = max(len(u.Pool.Members)-charged.checks(), 0)
