@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 )
 
 // ProvisioningState is the progress of the cloud towards the desired state of a load balancer.
@@ -111,6 +112,11 @@ func (lb *LoadBalancer) Addresses() []string {
 		}
 	}
 	return addresses
+}
+
+// ServedFrom reports whether edges of a zone serve the load balancer. Those without a zone serve all.
+func (lb *LoadBalancer) ServedFrom(zone string) bool {
+	return zone == "" || len(lb.Zones) == 0 || slices.Contains(lb.Zones, zone)
 }
 
 // LoadBalancerSpec is the body of a request to create or replace a load balancer: the whole tree.

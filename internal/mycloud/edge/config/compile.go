@@ -66,7 +66,7 @@ func (c *compiler) sharing(lb *cloudv1.LoadBalancer) int {
 		return n
 	}
 	for _, e := range c.state.Edges {
-		if e.Name != c.options.Name && e.State == cloudv1.EdgeActive && !e.Draining && inZone(lb, e.Zone) {
+		if e.Name != c.options.Name && e.State == cloudv1.EdgeActive && !e.Draining && lb.ServedFrom(e.Zone) {
 			n++
 		}
 	}
@@ -103,12 +103,7 @@ func (c *compiler) carries(lb *cloudv1.LoadBalancer) bool {
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return false
 	}
-	return inZone(lb, c.options.Zone)
-}
-
-// inZone reports whether edges of a zone serve a load balancer. Those without a zone serve all.
-func inZone(lb *cloudv1.LoadBalancer, zone string) bool {
-	return zone == "" || len(lb.Zones) == 0 || slices.Contains(lb.Zones, zone)
+	return lb.ServedFrom(c.options.Zone)
 }
 
 func (c *compiler) fault(lb *cloudv1.LoadBalancer, listener, format string, args ...any) {

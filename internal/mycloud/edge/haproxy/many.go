@@ -10,11 +10,14 @@ const mostCommands = 500
 func (e *Engine) tooMany() map[string]bool {
 	commands, found := map[string]int{}, map[string]bool{}
 	for _, u := range e.units {
+		id := u.LoadBalancer()
 		if was, ok := e.running.Units[u.Key()]; ok {
-			id := u.LoadBalancer()
-			if commands[id] += changed(was.Pool, u.Pool); commands[id] > mostCommands {
-				found[id] = true
-			}
+			commands[id] += changed(was.Pool, u.Pool)
+		} else if e.running.Units == nil {
+			commands[id] += e.running.Changed(u)
+		}
+		if commands[id] > mostCommands {
+			found[id] = true
 		}
 	}
 	return found

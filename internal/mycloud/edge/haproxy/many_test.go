@@ -47,3 +47,39 @@ func TestManyMembersChangeAtOnce(t *testing.T) {
 		t.Errorf("changes take %s, a reload %s", added+removed, reload)
 	}
 }
+
+// So do those that have changed while the agent was away.
+func TestManyMembersChangeWithoutTheAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after int
+		reloads       bool
+	}{
+		"few join":   {before: 1, after: 1 + mostCommands},
+		"many join":  {before: 1, after: 2 + mostCommands, reloads: true},
+		"many leave": {before: 2 + mostCommands, after: 1, reloads: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, nil)
+			l, p := other(t)
+			c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}}
+			alive := member(t, "a")
+			has := func(members int) {
+				c.Pools[0].Members = nil
+				for i := range members {
+					m := alive
+					m.Key = fmt.Sprint(i)
+					c.Pools[0].Members = append(c.Pools[0].Members, m)
+				}
+			}
+			has(test.before)
+			apply(t, e, c)
+			before := worker(t, e)
+			has(test.after)
+			apply(t, engineIn(t, e.Dir, e.Binary, nil), c)
+			if reloads := worker(t, e) != before; reloads != test.reloads {
+				t.Errorf("HAProxy reloads: %t, want %t", reloads, test.reloads)
+			}
+			serves(t, l)
+		})
+	}
+}

@@ -26,11 +26,7 @@ type Facts struct {
 // Observe returns the health of every member and of the load balancer: what edges of its zones see or, without such edges,
 // whether the instances of the members run. Without edges, it is unknown whether the load balancer serves.
 func Observe(lb *cloudv1.LoadBalancer, f Facts) (cloudv1.Health, error) {
-	if len(lb.Zones) > 0 {
-		f.Edges = slices.DeleteFunc(slices.Clone(f.Edges), func(e *edges.Edge) bool {
-			return e.Zone != "" && !slices.Contains(lb.Zones, e.Zone)
-		})
-	}
+	f.Edges = slices.DeleteFunc(slices.Clone(f.Edges), func(e *edges.Edge) bool { return !lb.ServedFrom(e.Zone) })
 	h := cloudv1.Health{Pools: make([]cloudv1.PoolHealth, 0, len(lb.Pools))}
 	count := map[string]int{}
 	impaired := impaired(lb, f)

@@ -229,6 +229,16 @@ type Running struct {
 	Backends map[string]Size
 }
 
+// Changed returns how many servers join or leave the backend of a unit. It is the answer while Units is nil: weights are not
+// known then.
+func (r *Running) Changed(u Unit) int {
+	has, stay := r.Backends[u.backend()], 0
+	for _, m := range u.Pool.Members {
+		stay += 1 - has.rank(u, m)
+	}
+	return len(u.Pool.Members) + len(has.Servers) - 2*stay
+}
+
 // Size is how much of the shares of load balancers a backend has.
 type Size struct {
 	Members int
