@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 // httpFailure is a response without an admission decision.
@@ -29,7 +29,7 @@ func (f *httpFailure) write(w http.ResponseWriter) {
 const maxProblemBytes = 512
 
 func badRequest(err error) *httpFailure {
-	return &httpFailure{status: http.StatusBadRequest, problem: finding.Shorten(err.Error(), maxProblemBytes)}
+	return &httpFailure{status: http.StatusBadRequest, problem: visible.Shorten(err.Error(), maxProblemBytes)}
 }
 
 // internalError hides the cause from the user, who cannot fix it.

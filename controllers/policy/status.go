@@ -16,6 +16,7 @@ import (
 	"quaymaster.dev/internal/kube/policystore"
 	"quaymaster.dev/internal/rules/finding"
 	engine "quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -69,7 +70,7 @@ func (c *Controller) accepted(entry *policystore.Entry) metav1.Condition {
 			namespace, key.MaxApplied(), key.Kind)
 	case entry.Problems != "":
 		condition.Reason = v1alpha1.ReasonInvalid
-		condition.Message = finding.Shorten("the policy applies except for its invalid parts: "+entry.Problems, longestCondition) +
+		condition.Message = visible.Shorten("the policy applies except for its invalid parts: "+entry.Problems, longestCondition) +
 			"; a rule with an invalid part refuses every value"
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonAccepted
@@ -100,7 +101,7 @@ func violatingText(sums v1alpha1.PolicyStatus) string {
 func announce(before, after v1alpha1.PolicyStatus) (eventType, reason, message string) {
 	switch {
 	case after.Violating > before.Violating:
-		return corev1.EventTypeWarning, v1alpha1.ReasonViolations, finding.Shorten(worse(after), longestEvent)
+		return corev1.EventTypeWarning, v1alpha1.ReasonViolations, visible.Shorten(worse(after), longestEvent)
 	case after.Violating == 0 && before.Violating > 0:
 		return corev1.EventTypeNormal, v1alpha1.ReasonCompliant, "no Service breaks a rule any more"
 	default:
@@ -143,7 +144,7 @@ func violation(svc *corev1.Service, f finding.Finding) v1alpha1.Violation {
 	}
 	return v1alpha1.Violation{
 		Namespace: svc.Namespace, Name: svc.Name, Field: f.Field,
-		Value: finding.Shorten(f.Value, longestValue), Message: finding.Shorten(message, longestMessage),
+		Value: visible.Shorten(f.Value, longestValue), Message: visible.Shorten(message, longestMessage),
 	}
 }
 

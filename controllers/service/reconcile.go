@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"quaymaster.dev/internal/kube/condition"
+	"quaymaster.dev/internal/visible"
 )
 
 // passes bounds how often one call of reconcile starts again because the Service changed meanwhile.
@@ -149,9 +149,7 @@ func store(svc *corev1.Service, state State, now time.Time) {
 		c.ObservedGeneration = svc.Generation
 		// The API stores whole seconds.
 		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-		if len(c.Message) > longestMessage {
-			c.Message = strings.ToValidUTF8(c.Message[:longestMessage], "")
-		}
+		c.Message = visible.Cut(c.Message, longestMessage)
 		// This keeps the time of the last transition if the status is the same.
 		meta.SetStatusCondition(&svc.Status.Conditions, c)
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -122,13 +124,10 @@ func cut(values []any) []any {
 
 // shorten cuts a text, and replaces control characters, which a log may write as many bytes.
 func shorten(text string, limit int) string {
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' {
 			return '?'
 		}
 		return r
-	}, text)
+	}, visible.Shorten(text, limit))
 }

@@ -29,6 +29,14 @@ func Cut(text string, n int) string {
 	return text
 }
 
+// Shorten returns a text with at most n bytes, or the first n bytes followed by an ellipsis.
+func Shorten(text string, n int) string {
+	if len(text) > n {
+		return Cut(text, n) + "…"
+	}
+	return text
+}
+
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
 }

@@ -1,7 +1,9 @@
 package vendors
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -11,8 +13,7 @@ import (
 // misspell sets an annotation whose key or value has a typo.
 func (m *maker) misspell(e *library.Entry, key, value string) {
 	if m.chance(4) {
-		// A typo may split a letter of several bytes; no manifest contains the rest of one.
-		m.set(key, strings.ToValidUTF8(m.typo(value), "\ufffd"))
+		m.set(key, m.typo(value))
 		return
 	}
 	domain, name, hasDomain := strings.Cut(key, "/")
@@ -36,21 +37,24 @@ func (m *maker) misspell(e *library.Entry, key, value string) {
 
 // typo returns a word with a letter missing, doubled, swapped or different.
 func (m *maker) typo(word string) string {
-	if len(word) < 3 {
+	letters := []rune(word)
+	if len(letters) < 3 {
 		return word + "x"
 	}
-	at := 1 + m.r.IntN(len(word)-2)
+	at := 1 + m.r.IntN(len(letters)-2)
 	switch m.r.IntN(6) {
 	case 0:
-		return word[:at] + word[at+1:]
+		letters = slices.Delete(letters, at, at+1)
 	case 1:
-		return word[:at] + word[at:at+1] + word[at:]
+		letters = slices.Insert(letters, at, letters[at])
 	case 2:
-		return word[:at] + word[at+1:at+2] + word[at:at+1] + word[at+2:]
+		letters[at], letters[at+1] = letters[at+1], letters[at]
 	case 3:
 		return strings.ReplaceAll(word, "-", "_")
 	case 4:
-		return strings.ToUpper(word[:1]) + word[1:]
+		letters[0] = unicode.ToUpper(letters[0])
+	default:
+		letters[at] = 'x'
 	}
-	return word[:at] + "x" + word[at+1:]
+	return string(letters)
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -48,7 +48,7 @@ func Record(
 				Hash(of, problems)),
 		},
 		InvolvedObject: of, Type: corev1.EventTypeWarning, Reason: reasonPrefix + of.Kind,
-		Message: finding.Shorten(problems, longestMessage),
+		Message: visible.Shorten(problems, longestMessage),
 		Source:  corev1.EventSource{Component: component}, ReportingController: component,
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}

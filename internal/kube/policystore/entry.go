@@ -7,6 +7,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/visible"
 )
 
 // Entry is a policy of the cluster. It is immutable: a newer version is another Entry.
@@ -33,7 +34,7 @@ func (s *Store) newEntry(obj metav1.Object, before *Entry) *Entry {
 	if before != nil && before.UID == e.UID && before.Generation == e.Generation && before.Policy.Held() {
 		e.Policy, e.Problems = before.Policy, before.Problems
 	} else if e.Policy = policy.New(obj, s.cache); s.status {
-		e.Problems = finding.Shorten(finding.Summary(e.Policy.Findings()), maxProblems)
+		e.Problems = visible.Shorten(finding.Summary(e.Policy.Findings()), maxProblems)
 	}
 	if !s.status {
 		return e

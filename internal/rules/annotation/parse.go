@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-playground/validator/v10"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"quaymaster.dev/internal/visible"
 )
 
 // Value is the value of an annotation as the controller parses it.
@@ -445,9 +447,5 @@ func (t *Type) matches(text string) bool {
 
 // Quote quotes a piece of what the user wrote, cut to fit into a message.
 func Quote(s string) string {
-	const most = 64
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strconv.Quote(s)
+	return strconv.Quote(visible.Shorten(s, 64))
 }

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -81,7 +83,7 @@ func errorList(findings []Finding) field.ErrorList {
 }
 
 func (f Finding) fieldError() *field.Error {
-	return &field.Error{Type: f.Type, Field: f.Field, BadValue: Shorten(f.Value, maxValueBytes), Detail: f.detail()}
+	return &field.Error{Type: f.Type, Field: f.Field, BadValue: visible.Shorten(f.Value, maxValueBytes), Detail: f.detail()}
 }
 
 // body returns the text without the field. A check that only ever warns has no error type and no invalid value.
@@ -107,14 +109,6 @@ func (f Finding) Problem() string {
 	}
 	if len(f.AlsoCatalogs) > 0 {
 		text += " (" + strings.Join(append([]string{f.Catalog}, f.AlsoCatalogs...), ", ") + ")"
-	}
-	return text
-}
-
-// Shorten truncates a text that is longer than limit bytes and marks it with an ellipsis.
-func Shorten(text string, limit int) string {
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return text
 }

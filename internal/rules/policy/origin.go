@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
-	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -133,5 +133,5 @@ func (w *work) origin(svc *corev1.Service, key string) string {
 	if kind != v1alpha1.KindLoadBalancerPolicy && kind != v1alpha1.KindClusterLoadBalancerPolicy {
 		return ""
 	}
-	return fmt.Sprintf("the default of %s %q", kind, finding.Shorten(name, longest))
+	return fmt.Sprintf("the default of %s %q", kind, visible.Shorten(name, longest))
 }

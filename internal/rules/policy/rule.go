@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 // The ids of findings about Services. Docs, metrics and users refer to them: they must not change.
@@ -141,7 +142,7 @@ func list(values []string) string {
 	}
 	var texts []string
 	for _, value := range values[:min(len(values), most)] {
-		texts = append(texts, finding.Shorten(value, longest))
+		texts = append(texts, visible.Shorten(value, longest))
 	}
 	if more := len(values) - most; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))

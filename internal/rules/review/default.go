@@ -9,6 +9,7 @@ import (
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/internal/visible"
 )
 
 // Default adds the defaults that a Service gets without another write of its annotations: those that the controllers apply.
@@ -33,7 +34,7 @@ func explainUnwritten(findings []finding.Finding, p *catalog.Parsed, policies []
 	for i := range findings {
 		f := &findings[i]
 		if value, isDefault := lost[f.Field]; isDefault && f.Value == "" {
-			f.Message += fmt.Sprintf("; its default %q could not be added", finding.Shorten(value, longestDefault))
+			f.Message += fmt.Sprintf("; its default %q could not be added", visible.Shorten(value, longestDefault))
 			f.Remedy = "try again, or set the annotation"
 		}
 	}

@@ -30,13 +30,13 @@ var rules = map[string]rule{
 	"values know validation helpers only": {
 		folders: []string{"internal/rules/annotation"},
 		only: []string{
-			"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/net",
+			"internal/visible", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/net",
 			"github.com/go-playground/validator/v10", "github.com/agnivade/levenshtein",
 		},
 	},
 	"findings know the API's error types only": {
 		folders: []string{"internal/rules/finding"},
-		only:    []string{"k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
+		only:    []string{"internal/visible", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
 	},
 	"catalogs are pure, and know neither policies nor what is built": {
 		folders: []string{"internal/rules/catalog"},
@@ -69,12 +69,12 @@ var rules = map[string]rule{
 	},
 	"policies know policies and values": {
 		folders: []string{"internal/rules/policy"},
-		only:    []string{"api", "internal/rules/annotation", "internal/rules/catalog", "internal/rules/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg"},
+		only:    []string{"api", "internal/rules/annotation", "internal/rules/catalog", "internal/rules/finding", "internal/visible", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
 	"a review knows catalogs and policies, not what is built": {
 		folders: []string{"internal/rules/review"},
-		only:    []string{"internal/rules/annotation", "internal/rules/catalog", "internal/rules/finding", "internal/rules/policy", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/util/validation/field"},
+		only:    []string{"internal/rules/annotation", "internal/rules/catalog", "internal/rules/finding", "internal/rules/policy", "internal/visible", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/util/validation/field"},
 		never:   append([]string{"internal/rules/loadbalancer"}, clients[:3]...),
 	},
 	"templates know paths only": {
@@ -158,7 +158,7 @@ var rules = map[string]rule{
 	},
 	"what HAProxy has to do is planned without HAProxy": {
 		folders: []string{"internal/mycloud/edge/haproxy/plan"},
-		only:    []string{"api/mycloud", "internal/mycloud/edge/config"},
+		only:    []string{"api/mycloud", "internal/mycloud/edge/config", "internal/visible"},
 		never:   []string{"os/exec"},
 	},
 	"the cloud's server and its client share the API alone": {

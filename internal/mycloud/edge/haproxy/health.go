@@ -9,6 +9,7 @@ import (
 	"quaymaster.dev/internal/mycloud/edge/config"
 	"quaymaster.dev/internal/mycloud/edge/haproxy/plan"
 	"quaymaster.dev/internal/mycloud/edge/haproxy/process"
+	"quaymaster.dev/internal/visible"
 )
 
 // maxDetail is the longest detail that the cloud accepts.
@@ -84,6 +85,5 @@ func reason(row process.Row) string {
 	if code := row.Get("check_code"); code != "" {
 		parts = append(parts, "status "+code)
 	}
-	text := strings.ToValidUTF8(strings.Join(parts, ": "), "")
-	return strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")
+	return visible.Cut(strings.ToValidUTF8(strings.Join(parts, ": "), ""), maxDetail)
 }

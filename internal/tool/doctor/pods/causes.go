@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/internal/tool/doctor/release"
+	"quaymaster.dev/internal/visible"
 )
 
 // eventFailedCreate is the reason of the Event about a pod that a DaemonSet or ReplicaSet could not create.
@@ -268,8 +269,5 @@ func plain(text string) string {
 		parts := []string{line.Msg, line.Message, line.Err, line.Error}
 		text = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 	}
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
+	return visible.Shorten(text, longest)
 }

@@ -21,6 +21,7 @@ import (
 	"quaymaster.dev/internal/tool/audit"
 	"quaymaster.dev/internal/tool/doctor"
 	"quaymaster.dev/internal/tool/doctor/release"
+	"quaymaster.dev/internal/visible"
 )
 
 // Checks are the checks of stored objects.
@@ -41,7 +42,7 @@ func (c Checks) Services(ctx context.Context) doctor.Result {
 	}
 	var lines []string
 	o.OnInvalid = func(of corev1.ObjectReference, errs []finding.Finding) {
-		lines = append(lines, of.Namespace+"/"+of.Name+" "+finding.Shorten(finding.Summary(errs), longestProblem))
+		lines = append(lines, of.Namespace+"/"+of.Name+" "+visible.Shorten(finding.Summary(errs), longestProblem))
 	}
 	found, err := audit.Run(ctx, o)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/edge/config"
+	"quaymaster.dev/internal/visible"
 )
 
 const (
@@ -129,7 +130,7 @@ func (u Unit) Fault(err error) cloudv1.EdgeFault {
 		f.LoadBalancerID, f.ListenerKey = u.Listener.LoadBalancer, u.Listener.Key
 		detail = fmt.Sprintf("listener on %s: %v", netip.AddrPortFrom(u.Listener.Address, u.Listener.Port), err)
 	}
-	f.Detail = detail[:min(len(detail), 1024)]
+	f.Detail = visible.Cut(detail, 1024)
 	f.Pending = isWaiting(err)
 	return f
 }
