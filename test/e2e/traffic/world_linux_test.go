@@ -175,7 +175,7 @@ func (w *world) startEdge(number int) *edgenet.Machine {
 	m := w.open(name)
 	w.Cleanup(func() { w.killAll(name) })
 	w.start(name, name, w.program("mycloud"), "edge", "--name="+name, "--endpoint="+endpoint, "--allow-insecure-http",
-		"--data-dir="+filepath.Join(w.dir, name), "--address-pool="+pool, "--announce=bgp", fmt.Sprintf("--bgp-as=%d", edgeAS),
+		"--data-dir="+filepath.Join(w.dir, name), "--address-pool="+pool, "--member-network=10.89.0.0/24,"+nodeAddress+"/32", "--announce=bgp", fmt.Sprintf("--bgp-as=%d", edgeAS),
 		"--bgp-router-id=198.51.100."+fmt.Sprint(1+number), fmt.Sprintf("--bgp-peer=%s=%d", clientAddress, routerAS))
 	return m
 }

@@ -102,8 +102,8 @@ func NewCommand(cloud Cloud) *cobra.Command {
 		"networks of load balancer addresses: no others are served, and packets for those that are not in use are "+
 			"dropped silently; empty allows all")
 	f.StringSliceVar(&o.members, "member-network", nil,
-		"networks of members: no others get traffic or probes; empty allows all hosts but edges, load balancers, routers "+
-			"and the API, which are never members")
+		"networks of members: no others get traffic or probes; empty allows all hosts but edges, load balancers and routers, "+
+			"which are never members, and the API, which is one if it is named here by itself, such as 192.0.2.7/32")
 	f.BoolVar(&o.router, "router", false,
 		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
 	f.IntVar(&o.connections, "connections-per-address", 0,
@@ -214,7 +214,7 @@ func (o *options) run(ctx context.Context, stderr io.Writer) error {
 		Cloud: identity.Enroll(own, registration), Identity: identity, Edge: o.spec(token),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
-			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),
+			Pools: pools, Members: members, Reserved: o.reserved(isOwn), API: o.api(ctx),
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), WithdrawAfter: o.withdrawAfter, Proxy: proxy, Certificates: certificates,
 		Kernel: kernel.New(kernel.Options{

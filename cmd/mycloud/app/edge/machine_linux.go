@@ -65,7 +65,7 @@ func isOwnAddress(own []netip.Addr, err error) func(netip.Prefix) bool {
 
 // reserved returns the addresses that neither load balancers nor members must have: the edge could not reach the API or
 // be reached itself any more, or clients would reach what is not for them. The machine has those of load balancers, too.
-func (o *options) reserved(ctx context.Context, isOwn func(netip.Prefix) bool) map[netip.Addr]string {
+func (o *options) reserved(isOwn func(netip.Prefix) bool) map[netip.Addr]string {
 	const machine = "the machine itself"
 	found := map[netip.Addr]string{}
 	for _, a := range o.bgp.Sources {
@@ -86,8 +86,14 @@ func (o *options) reserved(ctx context.Context, isOwn func(netip.Prefix) bool) m
 	for _, router := range kernel.Routers() {
 		found[router] = "a router"
 	}
+	return found
+}
+
+// api returns the addresses of the API, as far as they are known.
+func (o *options) api(ctx context.Context) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
+	var found []netip.Addr
 	for _, text := range o.cloud.Endpoints() {
 		endpoint, err := url.Parse(text)
 		if err != nil {
@@ -96,7 +102,7 @@ func (o *options) reserved(ctx context.Context, isOwn func(netip.Prefix) bool) m
 		// The API may be away, and so may be the servers that know its name.
 		servers, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", endpoint.Hostname())
 		for _, server := range servers {
-			found[server.Unmap()] = "the API"
+			found = append(found, server.Unmap())
 		}
 	}
 	return found

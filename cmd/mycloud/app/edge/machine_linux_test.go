@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,16 +67,20 @@ func TestReserved(t *testing.T) {
 		"of a load balancer": {[]netip.Addr{single}, nil, ""},
 		"unknown":            {nil, errors.New("the disk is broken"), ""},
 	} {
-		if got := o.reserved(t.Context(), isOwnAddress(test.own, test.err))[single]; got != test.want {
+		if got := o.reserved(isOwnAddress(test.own, test.err))[single]; got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
-	got := o.reserved(t.Context(), isOwnAddress(nil, nil))
+	got := o.reserved(isOwnAddress(nil, nil))
 	for address, want := range map[string]string{
-		"198.51.100.7": "the API", "198.51.100.8": "the API", "198.51.100.1": "a BGP peer", "198.51.100.2": "another edge", "127.0.0.1": "the machine itself",
+		"198.51.100.1": "a BGP peer", "198.51.100.2": "another edge", "127.0.0.1": "the machine itself",
 	} {
 		if got[netip.MustParseAddr(address)] != want {
 			t.Errorf("%s: %q, want %q", address, got[netip.MustParseAddr(address)], want)
 		}
+	}
+	api := []netip.Addr{netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("198.51.100.8")}
+	if got := o.api(t.Context()); !slices.Equal(got, api) {
+		t.Errorf("the API has addresses %v, want %v", got, api)
 	}
 }

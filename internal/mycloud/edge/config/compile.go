@@ -28,6 +28,9 @@ type Options struct {
 	Reserved map[netip.Addr]string
 	// Members are the networks that members have addresses of; nil allows all.
 	Members []netip.Prefix
+	// API are addresses of the cloud's API. No load balancer has one of them, and no member unless it is one of Members by
+	// itself, because the API runs on a node.
+	API []netip.Addr
 }
 
 // noSources is a source range that no client is in.
@@ -146,6 +149,8 @@ func (c *compiler) address(lb *cloudv1.LoadBalancer, vip cloudv1.VIP) (netip.Add
 		return address, fmt.Errorf("address %s is not in an address pool of the edge", address)
 	case c.options.Reserved[address] != "":
 		return address, fmt.Errorf("address %s is that of %s", address, c.options.Reserved[address])
+	case slices.Contains(c.options.API, address):
+		return address, fmt.Errorf("address %s is that of the API", address)
 	case owner != lb:
 		return address, fmt.Errorf("address %s belongs to load balancer %s", address, owner.ID)
 	}

@@ -3,6 +3,7 @@ package config_test
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ func TestAddresses(t *testing.T) {
 			netip.MustParsePrefix("fe80::/10"),
 		},
 		Reserved: map[netip.Addr]string{netip.MustParseAddr("203.0.113.9"): "the machine itself"},
+		API:      []netip.Addr{netip.MustParseAddr("203.0.113.10")},
+		Members:  []netip.Prefix{netip.MustParsePrefix("203.0.113.10/32"), netip.MustParsePrefix("0.0.0.0/0")},
 	}
 	for name, test := range map[string]struct{ family, address, want string }{
 		"good":                {v4, "203.0.113.1", ""},
@@ -28,6 +31,7 @@ func TestAddresses(t *testing.T) {
 		"with a zone":         {v6, "fe80::1%x; include \"/etc/passwd\"", "not an IP address"},
 		"outside the pools":   {v6, "2001:db8:1::1", "not in an address pool"},
 		"of the machine":      {v4, "203.0.113.9", "that of the machine itself"},
+		"of the API":          {v4, "203.0.113.10", "that of the API"},
 		"loopback":            {v4, "127.0.0.1", "not one of a host"},
 		"unspecified":         {v4, "0.0.0.0", "not one of a host"},
 		"broadcast":           {v4, "255.255.255.255", "not one of a host"},
@@ -137,7 +141,10 @@ func TestMembersThatMustNotBe(t *testing.T) {
 	options := config.Options{
 		Reserved: map[netip.Addr]string{netip.MustParseAddr("198.51.100.1"): "a BGP peer"},
 		Members:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")},
+		API:      []netip.Addr{netip.MustParseAddr("198.51.100.7")},
 	}
+	onNode := options
+	onNode.Members = append(slices.Clone(options.Members), netip.MustParsePrefix("198.51.100.7/32"))
 	narrow := options
 	narrow.Members = options.Members[:1]
 	edge := func(s *state.State, _ *cloudv1.LoadBalancer) {
@@ -154,6 +161,8 @@ func TestMembersThatMustNotBe(t *testing.T) {
 		options       config.Options
 		address, want string
 	}{
+		"the API":                     {options, "198.51.100.7", "that of the API; if that runs on a node, name 198.51.100.7/32 in --member-network"},
+		"the API on a node":           {onNode, "198.51.100.7", ""},
 		"loopback":                    {options, "127.0.0.1", "not one of a host"},
 		"unspecified":                 {options, "0.0.0.0", "not one of a host"},
 		"this network":                {options, "0.0.0.1", "not one of a host"},
@@ -179,8 +188,15 @@ func TestMembersThatMustNotBe(t *testing.T) {
 				second.Key, second.Port = "tcp/81", 81
 				lb.Listeners = append(lb.Listeners, second)
 			}), nil, test.options)
-			if len(c.Listeners) != 2 || len(c.Pools) != 1 || len(c.Pools[0].Members) != 2 {
+			members := 2
+			if test.want == "" {
+				members++
+			}
+			if len(c.Listeners) != 2 || len(c.Pools) != 1 || len(c.Pools[0].Members) != members {
 				t.Fatalf("got %+v", c)
+			}
+			if test.want == "" && len(faults) == 0 {
+				return
 			}
 			if len(faults) != 1 || !strings.Contains(faults[0].Detail, `member "bad"`) || !strings.Contains(faults[0].Detail, test.want) {
 				t.Errorf("got faults %v, want one with %q", faults, test.want)
