@@ -137,6 +137,9 @@ func (e *Env) PrepareControllers(ctx context.Context, config CloudConfig, args .
 		args: append([]string{
 			"controllers",
 			"--kubeconfig=" + kubeconfig,
+			// In a pod these are found automatically. They decide who may read metrics.
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
 			cloudConfig,
 			"--bind-address=127.0.0.1",
 			"--secure-port=" + strconv.Itoa(port),

@@ -76,13 +76,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, env.Namespace, "quaymaster-controllers")
-	if err != nil {
-		return err
-	}
-	// Outside a pod, the controllers need these to ask the API server who may read their metrics.
-	shared.controllers, err = e.StartControllers(ctx, env.CloudConfigFor("dev", mycloud),
-		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	shared.controllers, err = e.StartControllers(ctx, env.CloudConfigFor("dev", mycloud))
 	if err != nil {
 		return err
 	}

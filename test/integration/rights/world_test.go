@@ -81,17 +81,14 @@ func (w *world) cloudConfig() env.CloudConfig {
 // start runs both roles.
 func (w *world) start() {
 	w.startWebhook()
-	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-controllers")
-	w.must(err)
-	args := append(portable(w.arguments("controllers")),
-		// Outside a pod, the controllers need these to ask the API server who may read their metrics.
-		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	args := portable(w.arguments("controllers"))
 	if w.usesCloud("controllers") {
 		// Client-side rate limits would only slow the test down.
 		args = append(args, "--node-monitor-period=1s", "--route-reconciliation-period=500ms")
 	} else {
 		args = append(args, "--cloud-config=")
 	}
+	var err error
 	w.controllers, err = w.StartControllers(w.t.Context(), w.cloudConfig(), args...)
 	w.must(err)
 }
