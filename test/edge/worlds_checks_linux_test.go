@@ -152,7 +152,10 @@ func (q *play) check() {
 	if q.disturbed {
 		q.settle()
 	}
-	if took := q.witness.change(); *full && took > prompt {
+	took := q.witness.change()
+	q.log = append(q.log, fmt.Sprintf("  a change of the witness took %s", took.Round(time.Millisecond)))
+	q.slowest = max(q.slowest, took)
+	if *full && took > prompt {
 		q.Fatalf("a change of the witness took %s", took.Round(time.Millisecond))
 	}
 	q.checkFaults()

@@ -60,6 +60,7 @@ func TestWorlds(t *testing.T) {
 				total.Add(q.counts)
 			}()
 			q.play()
+			t.Logf("the slowest change of the witness took %s", q.slowest.Round(time.Millisecond))
 		})
 	}
 	t.Logf("worlds: seed=%d %s", *seed, total)
@@ -79,7 +80,9 @@ type play struct {
 	// disturbed is true if a step has ended something that takes time to come back.
 	disturbed bool
 	counts    soak.Counts
-	log       []string
+	// slowest is how long the slowest change of the witness took.
+	slowest time.Duration
+	log     []string
 }
 
 // site is an edge with a client whose traffic passes through it.
