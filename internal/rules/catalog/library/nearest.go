@@ -130,6 +130,7 @@ func (c *Catalog) mayBeDisplaced(domain string) bool {
 }
 
 // akin reports whether every label of one domain is one of the other, except for the last label of both, such as com.
+// Hyphens do not count.
 func akin(a, b string) bool {
 	a, b = withoutLast(a), withoutLast(b)
 	if len(a) > len(b) {
@@ -150,11 +151,21 @@ func withoutLast(domain string) string { return domain[:max(0, strings.LastIndex
 
 func hasLabel(domain, label string) bool {
 	for other := range strings.SplitSeq(domain, ".") {
-		if other == label {
+		if sameWithoutHyphens(other, label) {
 			return true
 		}
 	}
 	return false
+}
+
+func sameWithoutHyphens(a, b string) bool {
+	for {
+		a, b = strings.TrimLeft(a, "-"), strings.TrimLeft(b, "-")
+		if a == "" || b == "" || a[0] != b[0] {
+			return a == b
+		}
+		a, b = a[1:], b[1:]
+	}
 }
 
 // tail is a known key by its part after the slash.
