@@ -122,6 +122,7 @@ var nouns = map[string]string{
 	"fqdn":             "a fully qualified domain name",
 	"url":              "a URL",
 	"http_url":         "an http or https URL",
+	"mac":              "a hardware address such as 02:00:00:00:00:01",
 	"uuid":             "a UUID",
 	"uuid4":            "a UUID",
 	"numeric":          "a string of digits",

@@ -377,9 +377,14 @@ func (t *Type) fits(value any) bool {
 	if t == nil || value == nil {
 		return true
 	}
-	if t.Type == Text {
-		_, isText := value.(string)
+	switch text, isText := value.(string); t.Type {
+	case Text:
 		return isText
+	case Enum:
+		return isText && t.accepts(text)
+	case Int:
+		number, isNumber := value.(float64)
+		return isNumber && t.accepts(strconv.FormatFloat(number, 'f', -1, 64))
 	}
 	array, isArray := value.([]any)
 	object, isObject := value.(map[string]any)
@@ -390,7 +395,17 @@ func (t *Type) fits(value any) bool {
 		return false
 	}
 	misfit := func(inner any) bool { return !t.Of.fits(inner) }
-	return !slices.ContainsFunc(array, misfit) && !slices.ContainsFunc(slices.Collect(maps.Values(object)), misfit)
+	for key, inner := range object {
+		if t.Keys != nil && !t.Keys.accepts(key) || misfit(inner) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(array, misfit)
+}
+
+func (t *Type) accepts(text string) bool {
+	_, err := t.Parse(text)
+	return err == nil
 }
 
 // The Values of a JSON type.

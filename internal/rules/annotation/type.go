@@ -30,9 +30,9 @@ type Type struct {
 	// EmptyElements is what the controller does with an empty element of a list; the default is invalid.
 	EmptyElements Empty `json:"emptyElements,omitempty"`
 	// Of is the type of a list's elements, or of a map's values; the default is text. For JSON it is the type of the
-	// elements or values, which is text or JSON; by default they may be anything.
+	// elements or values, which is text, an enum, an integer or JSON; by default they may be anything.
 	Of *Type `json:"of,omitempty"`
-	// Keys is the type of a map's keys; the default is text.
+	// Keys is the type of the keys of a map or of a JSON object; the default is text.
 	Keys *Type `json:"keys,omitempty"`
 	// UniqueKeys is true if the controller refuses a map with duplicate keys.
 	UniqueKeys bool `json:"uniqueKeys,omitempty"`
@@ -133,7 +133,7 @@ func (t *Type) Problems() []string {
 	add(!slices.Contains(kinds, t.Type), fmt.Sprintf("has an unknown type %q", t.Type))
 	add(t.Type == Enum && len(t.Values) == 0, "is an enum without values")
 	isNested := t.Type == JSON && t.Of != nil
-	add(isNested && t.Of.Type != Text && t.Of.Type != JSON, "is JSON of a type that cannot be checked")
+	add(isNested && !slices.Contains([]Kind{Text, Enum, Int, JSON}, t.Of.Type), "is JSON of a type that cannot be checked")
 	add(t.Pattern != "" && t.Allowed == "", "has a pattern, which requires allowed")
 	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect),
 		fmt.Sprintf("has a dialect %q of a different type", t.Dialect))

@@ -146,18 +146,31 @@ func FuzzParseTags(f *testing.F) {
 func TestJSONOf(t *testing.T) {
 	texts := Type{Type: JSON, Values: []string{jsonObject}, Of: &Type{Type: Text}}
 	groups := Type{Type: JSON, Values: []string{jsonObject}, Of: &texts}
+	ports := Type{
+		Type: JSON, Values: []string{jsonObject},
+		Keys: &Type{Type: Enum, Values: []string{"HTTP", "HTTPS"}}, Of: &Type{Type: Int, Rule: "min=1,max=65535"},
+	}
 	tests := map[string]struct {
 		typ   Type
 		value string
 		good  bool
 	}{
-		"texts":             {texts, `{"a": "1", "b": ""}`, true},
-		"null for a text":   {texts, `{"a": null}`, true},
-		"number for a text": {texts, `{"a": 1}`, false},
-		"array":             {texts, `["a"]`, false},
-		"groups":            {groups, `{"a": {"b": "1"}}`, true},
-		"text for a group":  {groups, `{"a": "1"}`, false},
-		"array of texts":    {Type{Type: JSON, Of: &Type{Type: Text}}, `["a", 1]`, false},
+		"ports":               {ports, `{"HTTP": 80, "HTTPS": 443}`, true},
+		"no ports":            {ports, `{}`, true},
+		"another key":         {ports, `{"TCP": 80}`, false},
+		"text for a number":   {ports, `{"HTTP": "80"}`, false},
+		"fraction":            {ports, `{"HTTP": 80.5}`, false},
+		"number out of range": {ports, `{"HTTP": 65536}`, false},
+		"large number":        {ports, `{"HTTP": 1e30}`, false},
+		"word":                {Type{Type: JSON, Of: &Type{Type: Enum, Values: []string{"a"}}}, `["a"]`, true},
+		"number for a word":   {Type{Type: JSON, Of: &Type{Type: Enum, Values: []string{"1"}}}, `[1]`, false},
+		"texts":               {texts, `{"a": "1", "b": ""}`, true},
+		"null for a text":     {texts, `{"a": null}`, true},
+		"number for a text":   {texts, `{"a": 1}`, false},
+		"array":               {texts, `["a"]`, false},
+		"groups":              {groups, `{"a": {"b": "1"}}`, true},
+		"text for a group":    {groups, `{"a": "1"}`, false},
+		"array of texts":      {Type{Type: JSON, Of: &Type{Type: Text}}, `["a", 1]`, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,12 @@ func TestDetectRecognisesTypos(t *testing.T) {
 		"service.kubernetes.io/topology-mode":                          nil,
 		"service.beta.kubernetes.io/load-balancer-source-range":        nil,
 		"service.beta.kubernetes.io/azure-load-balancer-internl":       {"azure"},
+		"service.kubernetes.io/azure-load-balancer-internal":           {"azure"},
+		"metallb.org/address-pool":                                     {"metallb"},
+		"metallb.org/something-new":                                    nil,
+		"clustermesh.cilium.io/global":                                 nil,
+		"service.kubernetes.io/load-balancer-source-ranges":            nil,
+		"prometheus.io/scrape":                                         nil,
 	} {
 		if got := library.BuiltIn().Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
 			t.Errorf("%s: detected %q, want %q", key, got, want)

@@ -54,7 +54,15 @@ func (s Set) sortedKeys(annotations map[string]string) []string {
 // concerns reports whether a key may belong to a catalog of the set.
 func (s Set) concerns(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	return s.domains == nil || s.domains[strings.ToLower(domain)]
+	return s.domains == nil || s.domains[strings.ToLower(domain)] || s.displaced(key)
+}
+
+// displaced reports whether a key of another domain is probably meant to be one of a catalog.
+func (s Set) displaced(key string) bool {
+	return slices.ContainsFunc(s.catalogs, func(c *library.Catalog) bool {
+		_, found := c.Displaced(key)
+		return found
+	})
 }
 
 // Concerns reports whether a key may belong to a catalog of the set, so that its value is validated.

@@ -113,6 +113,15 @@ func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 			}
 		}
 	}
+	for _, v := range p.views {
+		if s, found := v.catalog.Displaced(key); found && !v.catalog.Concerns(key) && v.owned {
+			f := p.unknownKey(v.catalog, key, s)
+			if f.Severity == finding.Error {
+				f.Severity = finding.Warning // others may own the domain
+			}
+			return f, true
+		}
+	}
 	return finding.Finding{}, false
 }
 

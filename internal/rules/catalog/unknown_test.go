@@ -44,12 +44,25 @@ func TestSeverityOfUnknownKeys(t *testing.T) {
 		"service.beta.kubernetes.io/aws-load-balancer-scheme": {
 			"aws", `warning aws-unknown-key: did you mean "service.beta.kubernetes.io/aws-load-balancer-internal"?`,
 		},
-		"MetalLB.universe.tf/address-pool":             {"metallb", `error metallb-unknown-key: did you mean "metallb.universe.tf/address-pool"?`},
-		"service.beta.kubernetes.io/dlb-something-new": {"mycloud", "error dlb-unknown-key: " + look},
+		"load-balancer.hetzner.com/location": {"hcloud", `warning hcloud-unknown-key: did you mean "` + hetzner + `location"?`},
+		"hetzner.com/something-new":          {"hcloud", ""},
+		"csi.hetzner.cloud/location":         {"hcloud", ""},
+		"networking.gke.io/network-tier":     {"gcp", `warning gcp-unknown-key: did you mean "cloud.google.com/network-tier"?`},
+		"service.beta.kubernetes.io/port_80_no-lb-rule": {
+			"azure", `error azure-unknown-key: did you mean "service.beta.kubernetes.io/port_80_no_lb_rule"?`,
+		},
+		"service.beta.kubernetes.io/do-load-balancer-name": {"digitalocean", `error digitalocean-unknown-key: did you mean "` + do + `name"?`},
+		"service.kubernetes.io/dlb-something-new":          {"mycloud", ""},
+		"MetalLB.universe.tf/address-pool":                 {"metallb", `error metallb-unknown-key: did you mean "metallb.universe.tf/address-pool"?`},
+		"service.beta.kubernetes.io/dlb-something-new":     {"mycloud", "error dlb-unknown-key: " + look},
 	} {
 		o := catalog.Options{Catalogs: []string{test.catalog}}
-		if got := found(t, o, key, "x"); !slices.Equal(got, []string{test.want}) {
-			t.Errorf("%s: got %q, want %q", key, got, test.want)
+		var want []string
+		if test.want != "" {
+			want = []string{test.want}
+		}
+		if got := found(t, o, key, "x"); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (f Func) Find(s Subject) []Problem {
 // all holds the functions that catalogs can name. Functions of a single cloud are in a separate file.
 var all = merge(
 	generalFuncs, sharedFuncs, mycloudFuncs, alibabaFuncs, awsLBCFuncs, azureFuncs, baiduFuncs, digitalOceanFuncs,
-	gcpFuncs, kubeVIPFuncs, linodeFuncs, metalLBFuncs, ociFuncs, openStackFuncs,
+	gcpFuncs, kubeVIPFuncs, linodeFuncs, metalLBFuncs, ociFuncs, openStackFuncs, tencentFuncs,
 )
 
 // Lookup returns the function with a name.

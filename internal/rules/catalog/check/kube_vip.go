@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
 )
@@ -14,7 +15,7 @@ var kubeVIPFuncs = map[string]Func{
 		Check: kubeVIPDHCP,
 	},
 	"kube-vip-host-names": {
-		Help:  "Every element is an address; only the daemon accepts host names.",
+		Help:  "Every element is an address; only the daemon accepts host names, and spaces around elements.",
 		Check: kubeVIPHostNames,
 	},
 }
@@ -28,11 +29,16 @@ func kubeVIPDHCP(s Subject) string {
 }
 
 func kubeVIPHostNames(s Subject) string {
-	for _, element := range s.Value.List {
-		if _, err := netip.ParseAddr(element); err != nil {
-			return fmt.Sprintf("contain only addresses if kube-vip-cloud-provider runs: "+
-				"host name %s makes it stop assigning addresses", annotation.Quote(element))
+	for element := range strings.SplitSeq(s.Raw, ",") {
+		if _, err := netip.ParseAddr(element); err == nil {
+			continue
 		}
+		what := "host name"
+		if _, err := netip.ParseAddr(strings.TrimSpace(element)); err == nil {
+			what = "the space in"
+		}
+		return fmt.Sprintf("contain only addresses if kube-vip-cloud-provider runs: "+
+			"%s %s makes it stop assigning addresses", what, annotation.Quote(element))
 	}
 	return ""
 }

@@ -27,6 +27,8 @@ type Contents struct {
 	Domains map[string]bool
 	// names returns what an unknown key may be a typo of, by prefix; it is computed for the first one.
 	names func() map[string]*names
+	// tails returns the names and aliases without placeholders by their part after the slash, also when first needed.
+	tails func() map[string][]tail
 }
 
 // Entry is an annotation prepared for use.
@@ -74,6 +76,7 @@ func newContents(h document.Head, b document.Body) *Contents {
 		c.Domains[domain] = true
 	}
 	c.names = sync.OnceValue(func() map[string]*names { return newNames(h, c.Entries) })
+	c.tails = sync.OnceValue(func() map[string][]tail { return newTails(c.Entries) })
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.Entries = append(c.Entries, e)

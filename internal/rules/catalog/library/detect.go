@@ -57,14 +57,17 @@ func (l *Library) Refuses(key, value string) (expected string, refused bool) {
 }
 
 // claims reports whether a key indicates that a Service was written for the controller: a key under one of its own
-// prefixes, a known key, or a probable typo of a known key.
+// prefixes, a known key, or a probable typo of a known key or of its domain.
 func (l *Library) claims(c *Catalog, key string) bool {
 	key = document.LowerDomain(key)
 	switch {
 	case document.HasPrefix(key, c.Prefixes):
 		return true
-	case key == corev1.AnnotationLoadBalancerSourceRangesKey, !document.HasPrefix(key, c.SharedPrefixes):
-		return false // Kubernetes defines the first one, and many controllers read it
+	case key == corev1.AnnotationLoadBalancerSourceRangesKey:
+		return false // Kubernetes defines it, and many controllers read it
+	case !document.HasPrefix(key, c.SharedPrefixes):
+		s, found := c.Displaced(key)
+		return found && s.Key != corev1.AnnotationLoadBalancerSourceRangesKey && !l.claimedElsewhere(key)
 	case c.Knows(key):
 		return true
 	}

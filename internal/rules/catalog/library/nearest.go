@@ -2,6 +2,7 @@ package library
 
 import (
 	"slices"
+	"strings"
 
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library/meaning"
@@ -20,7 +21,7 @@ type Suggestion struct {
 	Distance int
 }
 
-// names are the known keys under one prefix, without it.
+// names are the known keys under one prefix or domain, without it.
 type names struct {
 	tails  []string
 	owners map[string]*Entry
@@ -41,6 +42,9 @@ func newNames(h document.Head, entries []*Entry) map[string]*names {
 		for _, known := range e.Names() {
 			prefix, tail := h.Split(known)
 			add(prefix, tail, e)
+			if domain, tail, _ := strings.Cut(known, "/"); prefix != domain+"/" {
+				add(domain+"/", tail, e)
+			}
 		}
 		// A key on other clouds may be written with any prefix of this one.
 		for _, prefix := range slices.Concat([]string{""}, h.Prefixes, h.SharedPrefixes) {
@@ -55,9 +59,23 @@ func newNames(h document.Head, entries []*Entry) map[string]*names {
 	return all
 }
 
-// Nearest returns the known key under the same prefix that is closest to an unknown one.
+// Nearest returns the known key that is closest to an unknown one: the same under another domain, or else the closest
+// one under the same prefix. If none is near, a misspelled prefix is the last possibility.
 func (c *Catalog) Nearest(key string) Suggestion {
+	if s, found := c.Displaced(key); found {
+		return s
+	}
 	prefix, rest := c.Split(key)
+	s := c.nearestUnder(prefix, rest)
+	if domain, rest, _ := strings.Cut(key, "/"); !s.Near && prefix != domain+"/" {
+		if whole := c.nearestUnder(domain+"/", rest); whole.Typo {
+			return whole
+		}
+	}
+	return s
+}
+
+func (c *Catalog) nearestUnder(prefix, rest string) Suggestion {
 	known := c.contents().names()[prefix]
 	if known == nil {
 		return Suggestion{}
@@ -67,11 +85,111 @@ func (c *Catalog) Nearest(key string) Suggestion {
 		return Suggestion{}
 	}
 	e := known.owners[found.Name]
-	s := Suggestion{Key: prefix + found.Name, Near: found.Near, Typo: found.Typo, Entry: e, Distance: found.Distance}
+	s := Suggestion{Key: withPort(prefix+found.Name, rest), Near: found.Near, Typo: found.Typo, Entry: e, Distance: found.Distance}
 	if slices.Contains(e.Also, found.Name) {
 		s.Key = e.Name
 	}
 	return s
+}
+
+// withPort puts the only number of an unknown key in the place of the port that a known one has.
+func withPort(known, unknown string) string {
+	const port = "{port}"
+	numbers := strings.FieldsFunc(unknown, func(r rune) bool { return r < '0' || r > '9' })
+	if strings.Count(known, "{") != 1 || !strings.Contains(known, port) || len(numbers) != 1 {
+		return known
+	}
+	return strings.Replace(known, port, numbers[0], 1)
+}
+
+// Displaced returns the known key that differs from a key only in the domain, the part before the slash. If the key has
+// no prefix of the catalog, the domains must be akin, and the catalog must be one of Services: controllers of Ingresses
+// have the same names under akin domains.
+func (c *Catalog) Displaced(key string) (Suggestion, bool) {
+	domain, tail, cut := strings.Cut(key, "/")
+	concerns := c.Concerns(key)
+	if c.Own || !cut || !concerns && (len(c.Kinds) > 0 || !c.mayBeDisplaced(domain)) {
+		return Suggestion{}, false
+	}
+	for _, known := range c.contents().tails()[tail] {
+		other, _, _ := strings.Cut(known.key, "/")
+		if other != domain && (concerns || akin(domain, other)) {
+			return Suggestion{Key: known.suggested, Near: true, Entry: known.entry, Distance: 1}, true
+		}
+	}
+	return Suggestion{}, false
+}
+
+// mayBeDisplaced reports whether a domain is akin to one of the prefixes. It does not need the contents of the catalog.
+func (c *Catalog) mayBeDisplaced(domain string) bool {
+	like := func(prefix string) bool {
+		other, _, _ := strings.Cut(prefix, "/")
+		return akin(domain, other)
+	}
+	return slices.ContainsFunc(c.Prefixes, like) || slices.ContainsFunc(c.SharedPrefixes, like)
+}
+
+// akin reports whether every label of one domain is one of the other, except for the last label of both, such as com.
+// Hyphens do not count.
+func akin(a, b string) bool {
+	a, b = withoutLast(a), withoutLast(b)
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if a == "" {
+		return false
+	}
+	for label := range strings.SplitSeq(a, ".") {
+		if !hasLabel(b, label) {
+			return false
+		}
+	}
+	return true
+}
+
+func withoutLast(domain string) string { return domain[:max(0, strings.LastIndexByte(domain, '.'))] }
+
+func hasLabel(domain, label string) bool {
+	for other := range strings.SplitSeq(domain, ".") {
+		if sameWithoutHyphens(other, label) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameWithoutHyphens(a, b string) bool {
+	for {
+		a, b = strings.TrimLeft(a, "-"), strings.TrimLeft(b, "-")
+		if a == "" || b == "" || a[0] != b[0] {
+			return a == b
+		}
+		a, b = a[1:], b[1:]
+	}
+}
+
+// tail is a known key by its part after the slash.
+type tail struct {
+	key, suggested string
+	entry          *Entry
+}
+
+func newTails(entries []*Entry) map[string][]tail {
+	all := map[string][]tail{}
+	for _, e := range entries {
+		if e.Family() {
+			continue
+		}
+		for _, key := range e.Names() {
+			_, rest, _ := strings.Cut(key, "/")
+			suggested := key
+			if e.AliasesDeprecated {
+				suggested = e.Name
+			}
+			all[rest] = append(all[rest], tail{key, suggested, e})
+		}
+	}
+	return all
 }
 
 // Suggest returns the known key that an unknown one probably means.

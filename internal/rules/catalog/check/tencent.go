@@ -1,0 +1,83 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/rules/annotation"
+	"quaymaster.dev/internal/rules/catalog/spec"
+)
+
+var tencentFuncs = map[string]Func{
+	"tencent-own-config": {
+		Help:  "The name has no suffix that TKE keeps for the objects that it creates.",
+		Check: tencentOwnConfig,
+	},
+	"tencent-protocols": {
+		Help:  "The JSON has known protocols for each port, and a certificate where a protocol needs one.",
+		Check: tencentProtocols,
+	},
+	"tencent-protocol-ports": {
+		Help:  "The JSON is about ports of the Service.",
+		Check: tencentProtocolPorts,
+	},
+}
+
+func tencentOwnConfig(s Subject) string {
+	for _, suffix := range []string{"-auto-service-config", "-auto-ingress-config"} {
+		if strings.HasSuffix(s.Value.Text, suffix) {
+			return "not end in " + suffix + ", which is kept for objects that TKE creates"
+		}
+	}
+	return ""
+}
+
+// tencentListener is what a port's part of the JSON sets.
+type tencentListener struct {
+	Protocols []string `json:"protocol"`
+	TLS       string   `json:"tls"`
+	Hosts     map[string]struct {
+		TLS string `json:"tls"`
+	} `json:"hosts"`
+}
+
+// tencentNeedsTLS holds the protocols of listeners, and whether the listener itself needs a certificate. With HTTPS, hosts
+// may have their own.
+var tencentNeedsTLS = map[string]bool{"TCP": false, "UDP": false, "TCP_SSL": true, "QUIC": true, "HTTP": false, "HTTPS": false}
+
+func tencentProtocols(s Subject) string {
+	var listeners map[string]tencentListener
+	if problem := s.decode(&listeners, "protocol, tls and hosts by port"); problem != "" {
+		return problem
+	}
+	for _, port := range slices.Sorted(maps.Keys(listeners)) {
+		l := listeners[port]
+		for _, protocol := range l.Protocols {
+			needsTLS, known := tencentNeedsTLS[strings.ToUpper(protocol)]
+			switch {
+			case !known:
+				return fmt.Sprintf("have only %s as protocols; port %s has %s",
+					strings.Join(slices.Sorted(maps.Keys(tencentNeedsTLS)), ", "), port, annotation.Quote(protocol))
+			case needsTLS && l.TLS == "":
+				return fmt.Sprintf("have tls, the name of a Secret, for port %s, because %s needs a certificate", port, protocol)
+			}
+		}
+	}
+	return ""
+}
+
+func tencentProtocolPorts(s Subject) string {
+	var listeners map[string]tencentListener
+	if s.decode(&listeners, "") != "" {
+		return ""
+	}
+	ports := spec.Values(s.Service, "spec.ports.port")
+	for _, port := range slices.Sorted(maps.Keys(listeners)) {
+		if !slices.Contains(ports, port) {
+			return fmt.Sprintf("be about ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(port))
+		}
+	}
+	return ""
+}
