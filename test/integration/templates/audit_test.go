@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/internal/tool/report"
@@ -126,6 +127,30 @@ func TestStoredByTheChart(t *testing.T) {
 	slices.Sort(about)
 	if diff := cmp.Diff([]string{"InvalidGateway " + gateway, "InvalidIngress " + ingress, "InvalidKafka " + kafka, "InvalidShop " + shop}, about); diff != "" {
 		t.Errorf("Events (-want +got):\n%s", diff)
+	}
+	// It lists in pages, and nothing that the cluster does not have.
+	log, err := os.ReadFile(shared.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	for line := range strings.Lines(string(log)) {
+		event := &auditv1.Event{}
+		if err := json.Unmarshal([]byte(line), event); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(event.User.Username, ":quaymaster-audit") {
+			continue
+		}
+		if event.ResponseStatus.Code >= 400 || event.Verb == "list" && !strings.Contains(event.RequestURI, "?limit=500") {
+			t.Errorf("%d %s %s", event.ResponseStatus.Code, event.Verb, event.RequestURI)
+		}
+		if event.ObjectRef != nil && event.ObjectRef.Resource == "kafkas" {
+			pages++
+		}
+	}
+	if pages != 1 {
+		t.Errorf("%d lists of Kafkas", pages)
 	}
 }
 

@@ -36,7 +36,7 @@ var shared struct {
 	values env.Values
 }
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
+func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{Audit: true}, setup)) }
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
