@@ -1,4 +1,5 @@
-// Package selection has the flags that select catalogs, the same for admission and for what reviews stored Services.
+// Package selection has the flags that select catalogs and add templates, the same for admission and for what reviews stored
+// objects.
 package selection
 
 import (

@@ -156,3 +156,21 @@ func TestLintCatalogOfOtherObjects(t *testing.T) {
 		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
 }
+
+// Templates of flags and of the config file add up, and what is wrong with one of a flag is wrong usage.
+func TestLintServiceTemplates(t *testing.T) {
+	object := func(kind string) string {
+		return "apiVersion: example.com/v1\nkind: " + kind + "\nmetadata: {name: a}\nspec: {annotations: {load-balancer.hetzner.cloud/lokation: fsn1}}\n---\n"
+	}
+	folder(t, map[string]string{
+		".quayctl.yaml": "templates: [{group: example.com, kind: Shop, annotations: spec.annotations}]\n",
+		"f.yaml":        object("Shop") + object("Wall") + object("Door"),
+	})
+	code, stdout, stderr := run(t, "lint", "f.yaml", `--service-template={"group":"example.com","kind":"Wall","annotations":"spec.annotations"}`)
+	if code != 1 || strings.Count(stdout, "hcloud-unknown-key") != 2 || stderr != "2 errors in 2 of 2 objects (1 Shop, 1 Wall); skipped 1 Door\n" {
+		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	if code, _, stderr := run(t, "lint", "f.yaml", "--service-template={}"); code != 2 || !strings.Contains(stderr, "--service-template must have a group") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}

@@ -28,7 +28,7 @@ func TestAuditHTML(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	for _, want := range []string{
-		"<h1>Findings in the cluster</h1>", "1 error in 1 of 2 objects", "Service shop/web", `data-severity="error" data-id="dlb-invalid-value"`, "Remedy: ",
+		"<h1>Findings in the cluster</h1>", "1 error in 1 of 1 Service", "Service shop/web", `data-severity="error" data-id="dlb-invalid-value"`, "Remedy: ",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
@@ -87,9 +86,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 		"loadBalancerClass of Services to handle")
 	fs.BoolVar(&o.defaultClass, "default-class", true, "handle Services without a class")
 	o.catalogs.AddFlags(fs)
-	fs.StringArrayVar(&o.serviceTemplates, "service-template", nil,
-		"another kind of which controllers create Services, as a JSON `object` with the fields group, kind, annotations, type, "+
-			"types, class and catalogs; can be repeated")
+	selection.AddTemplates(fs, &o.serviceTemplates)
 	fs.BoolVar(&o.cloudController, "cloud-controller", true,
 		"Quaymaster's cloud-controller-manager also runs in the cluster: it applies missing defaults of the DLB, adds "+
 			"missing zones, and checks Services again; if false, admission relies on none of that")
@@ -184,23 +181,7 @@ func (o *webhookOptions) reviewerWith(sources []catalogfile.Source) (review.Revi
 
 // addTemplates adds those of --service-template to the built-in ones.
 func (o *webhookOptions) addTemplates() []error {
-	var errs []error
-	o.templates = template.BuiltIn()
-	for _, text := range o.serviceTemplates {
-		var t template.Template
-		if err := yaml.UnmarshalStrict([]byte(text), &t); err != nil {
-			errs = append(errs, fmt.Errorf("--service-template must be a JSON object: %w; got %q", err, text))
-			continue
-		}
-		for _, problem := range t.Problems() {
-			errs = append(errs, fmt.Errorf("--service-template %s; got %q", problem, text))
-		}
-		for _, name := range t.Catalogs {
-			if l := o.reviewer.Library(); l != nil && !slices.Contains(l.Names(), name) {
-				errs = append(errs, fmt.Errorf("--service-template: unknown catalog %q%s; got %q", name, l.DidYouMean(name), text))
-			}
-		}
-		o.templates = append(slices.Clip(o.templates), t)
-	}
+	more, errs := selection.Templates(o.serviceTemplates, o.reviewer.Library())
+	o.templates = slices.Concat(template.BuiltIn(), more)
 	return errs
 }

@@ -1,5 +1,5 @@
 // Package template knows where objects of other kinds have the annotations of Services that a controller creates for them.
-// Linter and admission share it.
+// Linter, audit and admission share it.
 package template
 
 import (
@@ -67,6 +67,15 @@ func Of(templates []Template, apiVersion, kind string) []Template {
 		}
 	}
 	return all
+}
+
+// For returns the templates of Services, and those of other annotations that one of the selected catalogs describes; nil
+// selects all catalogs.
+func For(templates []Template, catalogs []string) []Template {
+	return slices.DeleteFunc(slices.Clone(templates), func(t Template) bool {
+		selected := func(name string) bool { return slices.Contains(catalogs, name) }
+		return catalogs != nil && t.Catalogs != nil && !slices.ContainsFunc(t.Catalogs, selected)
+	})
 }
 
 // Problems returns what is wrong with the fields of a template.

@@ -70,3 +70,20 @@ func TestFill(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestValue(t *testing.T) {
+	v := template.Value{"list": []any{
+		map[string]any{"inner": []any{map[string]any{"a": map[string]any{"x": "y", "n": 1}}, "text"}}, map[string]any{"kind": "k", "inner": "text"},
+	}}
+	if diff := cmp.Diff([][]int{{0, 0}}, v.Expand("list[].inner[].a")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"x": "y"}, v.Strings("list[0].inner[0].a")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for path, want := range map[string]string{"list[1].kind": "k", "list[0].kind": "", "list[2].kind": "", "list": "", "other.kind": "", "list[1].inner[0].a": ""} {
+		if got := v.Text(path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
@@ -24,7 +25,7 @@ import (
 // Options holds the dependencies and settings of an audit.
 type Options struct {
 	API kubernetes.Interface
-	// Objects is used to read the policies.
+	// Objects is used to read the policies and the objects for which controllers create Services.
 	Objects dynamic.Interface
 	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
@@ -34,7 +35,10 @@ type Options struct {
 	Class       string
 	ClassOnly   bool
 	UnknownKeys map[string]catalog.UnknownKeys
-	// Selector selects the namespaces whose Services are audited; nil for all.
+	// Templates are as in lint.Linter.
+	Templates []template.Template
+	// Selector selects the namespaces whose Services, and objects for which controllers create Services, are audited; nil for
+	// all.
 	Selector labels.Selector
 	// ServicesOnly means that no other objects are audited.
 	ServicesOnly bool
@@ -48,16 +52,16 @@ type Options struct {
 type Report struct {
 	// Results holds the objects with findings, in the order of the API server.
 	Results []report.Result
-	// Checked is the number of objects validated.
-	Checked int
+	// Counts holds the numbers of objects validated.
+	Counts report.Counts
 }
 
 // Run validates every object. It fails if anything could not be read, because the report would be incomplete.
 func Run(ctx context.Context, o Options) (Report, error) {
 	a := &audit{Options: o}
-	steps := []func(context.Context) error{a.services, a.volumes, a.claims}
+	steps := []func(context.Context) error{a.prepare, a.services, a.templates, a.volumes, a.claims}
 	if o.ServicesOnly {
-		steps = steps[:1]
+		steps = steps[:2]
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -70,28 +74,40 @@ func Run(ctx context.Context, o Options) (Report, error) {
 type audit struct {
 	Options
 	Report
+
+	// reviewer knows the current policies, namespaces has the labels of namespaces.
+	reviewer   *lint.Reviewer
+	namespaces map[string]map[string]string
 }
 
-// services validates Services with the current policies and namespaces.
-func (a *audit) services(ctx context.Context) error {
-	namespaces, err := a.namespaces(ctx)
-	if err != nil {
+// prepare reads what Services are validated by.
+func (a *audit) prepare(ctx context.Context) error {
+	if err := a.readNamespaces(ctx); err != nil {
 		return err
 	}
 	policies, err := a.policies(ctx)
 	if err != nil {
 		return err
 	}
-	reviewer := lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: namespaces,
+	a.reviewer = lint.NewReviewer(lint.ReviewerOptions{
+		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: a.namespaces,
 		Library: a.Library, UnknownKeys: a.UnknownKeys,
 	})
+	return nil
+}
+
+// services validates load balancers.
+func (a *audit) services(ctx context.Context) error {
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
-		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&
-			(a.Selector == nil || a.Selector.Matches(labels.Set(namespaces[svc.Namespace]))) {
-			a.add("Service", svc.ObjectMeta, reviewer.Stored(svc))
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil && a.selects(svc.Namespace) {
+			a.add("v1", "Service", svc, a.reviewer.Stored(svc))
 		}
 	})
+}
+
+// selects reports whether the selector matches a namespace. As for webhooks, it does not concern objects without one.
+func (a *audit) selects(namespace string) bool {
+	return a.Selector == nil || namespace == "" || a.Selector.Matches(labels.Set(a.namespaces[namespace]))
 }
 
 // volumes validates PersistentVolumes as far as possible without the cloud.
@@ -106,39 +122,38 @@ func (a *audit) volumes(ctx context.Context) error {
 				if zones, ok := volume.Trusted(pv); ok {
 					findings = volume.ApplyZones(pv, zones).Findings
 				}
-				a.add("PersistentVolume", pv.ObjectMeta, findings)
+				a.add("v1", "PersistentVolume", pv, findings)
 			}
 		})
 }
 
-func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, error) {
-	known := map[string]map[string]string{}
+func (a *audit) readNamespaces(ctx context.Context) error {
+	a.namespaces = map[string]map[string]string{}
 	if a.Namespace != "" {
 		namespace, err := a.API.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
 		if err != nil {
-			return nil, unread(err, "get", "namespaces")
+			return unread(err, "get", "namespaces")
 		}
-		known[namespace.Name] = namespace.Labels
-		return known, nil
+		a.namespaces[namespace.Name] = namespace.Labels
+		return nil
 	}
-	err := each(ctx, a, "namespaces", a.API.CoreV1().Namespaces().List, func(namespace *corev1.Namespace) {
-		known[namespace.Name] = namespace.Labels
+	return each(ctx, a, "namespaces", a.API.CoreV1().Namespaces().List, func(namespace *corev1.Namespace) {
+		a.namespaces[namespace.Name] = namespace.Labels
 	})
-	return known, err
 }
 
-func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Finding) {
-	a.Checked++
+func (a *audit) add(apiVersion, kind string, o metav1.Object, findings []finding.Finding) {
+	a.Counts.Check(kind, 1)
 	if shown := report.Findings(findings); len(shown) > 0 {
 		a.Results = append(a.Results, report.Result{
-			Object: report.Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}, Findings: shown,
-			Ignores: suppress.Annotations(meta.Annotations, func(string) manifest.Place { return manifest.Place{} }),
+			Object: report.Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}, Findings: shown,
+			Ignores: suppress.Annotations(o.GetAnnotations(), func(string) manifest.Place { return manifest.Place{} }),
 		})
 	}
 	if errs := finding.Errors(findings); len(errs) > 0 && a.OnInvalid != nil {
 		a.OnInvalid(corev1.ObjectReference{
-			APIVersion: "v1", Kind: kind, Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
-			ResourceVersion: meta.ResourceVersion,
+			APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+			ResourceVersion: o.GetResourceVersion(),
 		}, errs)
 	}
 }
@@ -157,7 +172,7 @@ func (a *audit) claims(ctx context.Context) error {
 	return each(ctx, a, "persistentvolumeclaims", a.API.CoreV1().PersistentVolumeClaims(a.Namespace).List,
 		func(pvc *corev1.PersistentVolumeClaim) {
 			if pvc.DeletionTimestamp == nil {
-				a.add("PersistentVolumeClaim", pvc.ObjectMeta, growing(pvc, classes))
+				a.add("v1", "PersistentVolumeClaim", pvc, growing(pvc, classes))
 			}
 		})
 }

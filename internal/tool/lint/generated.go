@@ -4,13 +4,40 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/rules/template"
 )
 
 const annotationsField = "metadata.annotations"
+
+// Generated returns the findings about the annotations of Services that a controller will create for an object, at their paths
+// in it. annotations returns those at a path. paths are those with annotations that concern a catalog: without any, there is
+// nothing to check.
+func (r *Reviewer) Generated(
+	namespace, name string, o template.Source, templates []template.Template, annotations func(path string) map[string]string,
+) (findings []finding.Finding, paths []string) {
+	for _, t := range templates {
+		for _, p := range t.Places(o) {
+			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations(p.Path)}}
+			svc.Spec.LoadBalancerClass = p.Class
+			found, concerned := r.generated(svc, t.Catalogs)
+			if !concerned {
+				continue
+			}
+			paths = append(paths, p.Path)
+			for _, f := range found {
+				f.Field = p.Path + strings.TrimPrefix(f.Field, annotationsField)
+				findings = append(findings, f)
+			}
+		}
+	}
+	return findings, paths
+}
 
 // generated returns the findings about the annotations of a Service that a controller will create. kinds are the catalogs of
 // annotations of other objects; nil for those of Services. concerned is false if the annotations of other objects belong to

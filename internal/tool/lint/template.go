@@ -2,9 +2,7 @@ package lint
 
 import (
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules/template"
@@ -27,31 +25,18 @@ func (l *Linter) templates(apiVersion, kind string) []template.Template {
 // none.
 func (l *Linter) generated(o *manifest.Object, templates []template.Template, reviewer *Reviewer) (r report.Result, ok bool) {
 	meta, _ := manifest.Decode[metav1.PartialObjectMetadata](o)
-	r = result(o, report.Object{Kind: o.Kind, Namespace: meta.Namespace, Name: meta.Name}, nil, nil)
-	r.Ignores = suppress.Annotations(meta.Annotations, o.Find)
-	decoded := map[string]bool{} // the paths whose mistakes have been reported
-	for _, t := range templates {
-		for _, p := range t.Places(o) {
-			path := p.Path
-			annotations, mistakes := o.Strings(path)
-			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-				Namespace: l.namespace(meta.Namespace), Name: meta.Name, Annotations: annotations,
-			}}
-			svc.Spec.LoadBalancerClass = p.Class
-			findings, concerned := reviewer.generated(svc, t.Catalogs)
-			if !concerned {
-				continue
-			}
-			if ok = true; decoded[path] {
-				mistakes = nil
-			}
-			decoded[path] = true
-			for i, f := range findings {
-				findings[i].Field = path + strings.TrimPrefix(f.Field, annotationsField)
-			}
-			r.Findings = append(r.Findings, result(o, r.Object, findings, mistakes).Findings...)
-		}
+	wrong := map[string][]manifest.Mistake{} // by path
+	findings, paths := reviewer.Generated(l.namespace(meta.Namespace), meta.Name, o, templates, func(path string) map[string]string {
+		annotations, mistakes := o.Strings(path)
+		wrong[path] = mistakes
+		return annotations
+	})
+	var mistakes []manifest.Mistake
+	for _, path := range paths {
+		mistakes = append(mistakes, wrong[path]...)
+		delete(wrong, path) // another template may have the same path
 	}
-	report.Sort(r.Findings)
-	return r, ok
+	r = result(o, report.Object{Kind: o.Kind, Namespace: meta.Namespace, Name: meta.Name}, findings, mistakes)
+	r.Ignores = suppress.Annotations(meta.Annotations, o.Find)
+	return r, len(paths) > 0
 }

@@ -97,6 +97,11 @@ func (s *Server) Client(t testing.TB) kubernetes.Interface {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/apis" { // discovery shows no group, because the clients under test look only for kinds of others
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		_ = json.NewEncoder(w).Encode(metav1.APIGroupList{})
+		return
+	}
 	t, ok := parse(r.URL.Path)
 	if !ok {
 		fail(w, apierrors.NewGenericServerResponse(404, r.Method, schema.GroupResource{}, "", r.URL.Path, 0, true))

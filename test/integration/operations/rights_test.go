@@ -31,9 +31,16 @@ func TestRightsAreTheCharts(t *testing.T) {
 		"another name":            {"fullnameOverride": "edge"},
 		"without a cloud":         {"cloudController": map[string]any{"enabled": false}},
 		"with an audit":           {"audit": map[string]any{"enabled": true}},
-		"without webhooks":        {"webhook": map[string]any{"enabled": false}},
-		"secure metrics":          {"webhook": map[string]any{"secureMetrics": true}},
-		"separate accounts":       {"cloudController": map[string]any{"useServiceAccountCredentials": true}},
+		"an audit of more kinds": {
+			"audit": map[string]any{"enabled": true}, "catalogs": []any{"mycloud", "alb"},
+			"webhook": map[string]any{"serviceTemplates": map[string]any{"additional": []any{
+				map[string]any{"group": "example.com", "kind": "Shop", "resource": "shops", "annotations": "spec.annotations"},
+				map[string]any{"group": "example.com", "kind": "Wall", "resource": "walls", "annotations": "spec.a", "catalogs": []any{"gce"}},
+			}}},
+		},
+		"without webhooks":  {"webhook": map[string]any{"enabled": false}},
+		"secure metrics":    {"webhook": map[string]any{"secureMetrics": true}},
+		"separate accounts": {"cloudController": map[string]any{"useServiceAccountCredentials": true}},
 		"separate accounts and routes": {
 			"cloudController": map[string]any{"useServiceAccountCredentials": true, "clusterCIDR": env.ClusterCIDR},
 			"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},

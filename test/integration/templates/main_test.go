@@ -1,5 +1,5 @@
-// Package templates_test tests the admission of objects of which other controllers create Services, on a real API server:
-// Gateways, Ingresses and Kafkas, in a cluster without the other kinds.
+// Package templates_test tests the admission and the audit of objects of which other controllers create Services, on a real
+// API server: Gateways, Ingresses and Kafkas, in a cluster without the other kinds.
 package templates_test
 
 import (
@@ -32,9 +32,11 @@ const (
 var shared struct {
 	*env.Env
 	webhook *env.Webhook
+	// values are those of the chart.
+	values env.Values
 }
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
+func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{Audit: true}, setup)) }
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
@@ -64,13 +66,14 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err := yaml.Unmarshal([]byte(template), &additional); err != nil {
 		return err
 	}
-	if err := e.InstallChart(ctx, env.Values{
-		"catalogs": []any{"mycloud", "hcloud", "alb"},
+	shared.values = env.Values{
+		"catalogs": []any{"mycloud", "hcloud", "alb"}, "audit": map[string]any{"enabled": true},
 		"webhook": map[string]any{
 			"url": env.WebhookURL(port), "failurePolicy": map[string]any{"validateService": "Fail", "validateTemplate": "Fail"},
 			"serviceTemplates": map[string]any{"additional": []any{additional}},
 		},
-	}); err != nil {
+	}
+	if err := e.InstallChart(ctx, shared.values); err != nil {
 		return err
 	}
 	if shared.webhook, err = e.StartWebhook(ctx, port, "--catalogs=mycloud,hcloud,alb", "--service-template="+template); err != nil {

@@ -42,7 +42,8 @@ func (a *Accept) AddFlags(fs *pflag.FlagSet, config string) {
 	fs.BoolVar(&a.Write, "write-baseline", false, "write all findings to the file of --baseline, which keeps those of files that were not read")
 }
 
-// Load reads the files, and returns every problem of them and of the flags in e. Flags take precedence over the config file.
+// Load reads the files, and returns every problem of them and of the flags in e. Flags take precedence over the config file,
+// except for templates, which add up.
 func (a *Accept) Load(fs *pflag.FlagSet, e *Engine) []string {
 	problems := a.read(fs.Changed("config"))
 	if len(problems) > 0 {
@@ -61,6 +62,7 @@ func (a *Accept) Load(fs *pflag.FlagSet, e *Engine) []string {
 	if !fs.Changed("unknown-keys") && len(a.File.UnknownKeys) > 0 {
 		e.Unknown, _ = selection.UnknownKeys(a.File.UnknownKeys, nil) // whose problems are those of the file
 	}
+	e.Templates = append(e.Templates, a.File.Templates...)
 	if a.Write && a.Baseline == "" {
 		return append(texts(problems), "--write-baseline requires --baseline=FILE")
 	}

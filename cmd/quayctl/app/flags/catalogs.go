@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/catalogfile"
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
+	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/selection"
 )
 
@@ -69,9 +70,10 @@ type Engine struct {
 	Catalogs
 	Class
 
-	unknownKeys []string
-	// Unknown is parsed from the flag by Load.
-	Unknown map[string]catalog.UnknownKeys
+	unknownKeys, serviceTemplates []string
+	// Unknown and Templates are parsed from the flags by Load.
+	Unknown   map[string]catalog.UnknownKeys
+	Templates []template.Template
 }
 
 // AddFlags adds the flags.
@@ -80,6 +82,7 @@ func (e *Engine) AddFlags(cmd *cobra.Command) {
 		"`names` of the catalogs to validate annotations with, if known with versions of the controllers, as in hcloud@1.30; if "+
 			"empty, they are detected for each Service")
 	selection.AddUnknownKeys(cmd.Flags(), &e.unknownKeys)
+	selection.AddTemplates(cmd.Flags(), &e.serviceTemplates)
 	e.Class.AddFlags(cmd.Flags())
 }
 
@@ -110,9 +113,10 @@ func (e *Engine) Load() []string {
 	if len(selected) == 0 {
 		selected = e.Library.Names()
 	}
-	var errs []error
+	var errs, more []error
 	e.Unknown, errs = selection.UnknownKeys(e.unknownKeys, selected)
-	for _, err := range errs {
+	e.Templates, more = selection.Templates(e.serviceTemplates, e.Library)
+	for _, err := range slices.Concat(errs, more) {
 		problems = append(problems, err.Error())
 	}
 	return slices.Clip(problems)

@@ -46,10 +46,11 @@ func newAuditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Validate the objects of a cluster as admission would today",
-		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster\n" +
-			"with the checks of admission and the cluster's policies, and list those that would be denied or get\n" +
-			"a warning today. It does not require Quaymaster to be installed, and changes nothing; with --events,\n" +
-			"it records an Event about each object that would be denied.\n\n" +
+		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster,\n" +
+			"and the annotations of objects for which controllers create Services, such as Gateways, and of\n" +
+			"Ingresses, with the checks of admission and the cluster's policies. List those that would be denied\n" +
+			"or get a warning today. It does not require Quaymaster to be installed, and changes nothing; with\n" +
+			"--events, it records an Event about each object that would be denied.\n\n" +
 			"Findings do not count if an annotation of the object (ignore.quaymaster.dev/ID: REASON), the config\n" +
 			"file or the baseline says so. Admission and Events ignore these. Tenants can set annotations;\n" +
 			"--no-ignores does not follow them.\n\n" +
@@ -78,7 +79,8 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 		"`namespace` to check; empty for all namespaces and PersistentVolumes")
 	fs.StringVarP(&o.output, "output", "o", flags.Table, "output format: "+flags.OrList(auditOutputs))
 	fs.StringVar(&o.selector, "namespace-selector", "",
-		"label `selector` of the namespaces whose Services are checked, as in the webhook configurations; empty for all")
+		"label `selector` of the namespaces whose Services, Gateways and the like are checked, as in the webhook configurations; "+
+			"empty for all")
 	fs.BoolVar(&o.noIgnores, "no-ignores", false, "count findings that annotations of objects ignore, which tenants can set")
 	fs.BoolVar(&o.events, "events", false,
 		fmt.Sprintf("record an Event about each object that admission would deny, at most %d in each namespace", mostEvents))
@@ -101,7 +103,7 @@ func (o *auditOptions) validate(fs *pflag.FlagSet) error {
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := audit.Options{
 		Namespace: o.namespace, Catalogs: o.Names, Library: o.Library, UnknownKeys: o.Unknown,
-		Class: o.Class.Name, ClassOnly: !o.DefaultClass,
+		Class: o.Class.Name, ClassOnly: !o.DefaultClass, Templates: o.Templates,
 	}
 	var err error
 	if options.Selector, err = labels.Parse(o.selector); err != nil {
@@ -136,13 +138,13 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		}
 	}
 	scope := suppress.OfCluster(o.namespace)
-	if o.selector != "" { // it selects only Services
+	if o.selector != "" { // what it does not select was not read
 		scope = func(suppress.Known) bool { return false }
 	}
 	if err := o.Apply(found.Results, nil, scope, stderr); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
-	summary := report.Summary(found.Results, report.Counts{Checked: map[string]int{"object": found.Checked}})
+	summary := report.Summary(found.Results, found.Counts)
 	if err := output.Show(stdout, o.output, found.Results, "Findings in the cluster", summary, o.Suppressed); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (o *lintOptions) validate(fs *pflag.FlagSet) error {
 }
 
 func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
-	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults, Templates: o.File.Templates}
+	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults, Templates: o.Templates}
 	o.wanted = linter.Wanted
 	files, problems := o.read(o.files, stdin)
 	policyFiles, more := o.readPolicies(files, stdin)

@@ -47,7 +47,7 @@ func (o CertObject) Resource() string { return strings.ToLower(o.Kind) + "s" }
 // Certificate returns where the webhooks have their serving certificate from, by their flags.
 func (r *Role) Certificate() Certificate {
 	c := Certificate{Mode: r.ArgumentOr("--cert-mode", "")}
-	for _, text := range r.arguments("--cert-manager-object") {
+	for _, text := range r.Arguments("--cert-manager-object") {
 		var object CertObject
 		if json.Unmarshal([]byte(text), &object) == nil { // webhooks do not start otherwise
 			c.Objects = append(c.Objects, object)

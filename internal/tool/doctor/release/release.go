@@ -126,6 +126,15 @@ func (r *Release) Installed(ctx context.Context) doctor.Result {
 	r.Controllers = findRole(ControllersComponent, accounts.Items)
 	r.Audit = findRole(auditComponent, accounts.Items)
 	r.Mutating, r.Validating = mutating.Items, validating.Items
+	if r.Audit != nil {
+		jobs, err := r.API.BatchV1().CronJobs(r.Namespace).List(ctx, r.Selector(auditComponent))
+		if err != nil {
+			return doctor.Unread(what, err)
+		}
+		for i := range jobs.Items {
+			r.Audit.Template = &jobs.Items[i].Spec.JobTemplate.Spec.Template
+		}
+	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		r.deployed(&d.ObjectMeta, &d.Spec.Template, d.Status.ObservedGeneration, d.Status.ReadyReplicas,

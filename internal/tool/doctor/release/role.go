@@ -44,8 +44,8 @@ func (r *Role) Describe() string {
 	return fmt.Sprintf("%d of %d pods ready", r.Ready, r.Wanted)
 }
 
-// arguments returns the values of a command-line flag of the role.
-func (r *Role) arguments(flag string) (values []string) {
+// Arguments returns the values of a command-line flag of the role.
+func (r *Role) Arguments(flag string) (values []string) {
 	if r == nil || r.Template == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *Role) arguments(flag string) (values []string) {
 
 // Argument returns the value of a command-line flag of the role; the last one wins.
 func (r *Role) Argument(flag string) (value string, given bool) {
-	values := r.arguments(flag)
+	values := r.Arguments(flag)
 	if len(values) == 0 {
 		return "", false
 	}

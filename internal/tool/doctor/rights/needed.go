@@ -3,11 +3,14 @@ package rights
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/kube/brakes"
 	"quaymaster.dev/internal/kube/contact"
+	"quaymaster.dev/internal/rules/template"
+	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/tool/doctor/release"
 )
 
@@ -37,7 +40,7 @@ func (c Checks) Needed() []Grant {
 		}
 	}
 	if a := c.Audit; a != nil {
-		all = append(all, c.of(a, auditRights())...)
+		all = append(all, c.of(a, auditRights(a))...)
 	}
 	return all
 }
@@ -125,14 +128,23 @@ func (c Checks) certificateRights(from release.Certificate) []Grant {
 	return grants
 }
 
-func auditRights() []Grant {
+func auditRights(role *release.Role) []Grant {
 	list := []string{"list"}
-	return []Grant{
+	grants := []Grant{
 		{Resources: []string{"services", "namespaces", "persistentvolumes", "persistentvolumeclaims"}, Verbs: list},
 		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: list},
 		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: list},
 		{Resources: []string{"events"}, Verbs: []string{"create"}},
 	}
+	names, given := role.Argument("--catalog")
+	if !given {
+		return grants // the chart deploys no pods of it
+	}
+	more, _ := selection.Templates(role.Arguments("--service-template"), nil) // whose problems are those of its pods
+	for _, t := range template.For(slices.Concat(template.BuiltIn(), more), strings.Split(names, ",")) {
+		grants = append(grants, Grant{Group: t.Group, Resources: []string{t.Resource}, Verbs: list})
+	}
+	return grants
 }
 
 func controllersRights(role *release.Role) []Grant {

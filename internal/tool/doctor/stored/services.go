@@ -48,17 +48,17 @@ func (c Checks) Services(ctx context.Context) doctor.Result {
 	if err != nil {
 		return doctor.Unread("the stored Services", err)
 	}
-	unanswered := c.unanswered(ctx)
-	if found.Checked == 0 {
+	unanswered, checked := c.unanswered(ctx), found.Counts.Checked["Service"]
+	if checked == 0 {
 		return doctor.Passed("there are no stored load balancers%s; %s", c.Scope(), unanswered)
 	}
 	if len(lines) == 0 {
-		return doctor.Passed("%s valid by catalogs %s%s; %s", doctor.All(found.Checked, "stored load balancer", "stored load balancers"), names, c.Scope(), unanswered)
+		return doctor.Passed("%s valid by catalogs %s%s; %s", doctor.All(checked, "stored load balancer", "stored load balancers"), names, c.Scope(), unanswered)
 	}
 	return doctor.Warned("correct them; those that are older than a catalog, a policy or a release that finds their errors were "+
 		"valid when they were stored, and the others were stored without an answer: docs/operations/alerts.md, "+
 		"QuaymasterInvalidObjectsStored, shows how to tell",
-		"admission would deny %d of %d stored load balancers by catalogs %s%s; %s", len(lines), found.Checked, names,
+		"admission would deny %d of %d stored load balancers by catalogs %s%s; %s", len(lines), checked, names,
 		c.Scope(), unanswered).With(lines)
 }
 
