@@ -385,6 +385,7 @@ func (t *Type) fits(value any) bool {
 	case Int:
 		number, isNumber := value.(float64)
 		return isNumber && t.accepts(strconv.FormatFloat(number, 'f', -1, 64))
+	default: // JSON: a type of something else in JSON is invalid
 	}
 	array, isArray := value.([]any)
 	object, isObject := value.(map[string]any)
