@@ -112,7 +112,7 @@ func azureTooLong(s Subject, what, intervalKey, probesKey string) string {
 	if own < azureProbeLimit && other >= azureProbeLimit {
 		return ""
 	}
-	return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; %s has %g times %g",
+	return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; %s has %.0f times %.0f",
 		azureProbeLimit, what, interval.Number, probes.Number)
 }
 
