@@ -89,7 +89,7 @@ func (c *catalog) added(now map[string][]use) (all []difference) {
 // to be in the source.
 func (c *catalog) gone(now map[string][]use) (all []difference) {
 	for _, a := range c.Annotations {
-		if !slices.ContainsFunc(a.Source, func(s string) bool { at := reference.FindStringSubmatch(s); return at != nil && at[2] == "go" }) {
+		if !slices.ContainsFunc(a.Source, func(s string) bool { at := reference.FindStringSubmatch(s); return len(at) > 0 && at[2] == "go" }) {
 			continue
 		}
 		for _, name := range a.Names() {
@@ -155,7 +155,7 @@ var reference = regexp.MustCompile(`^((?:[\w.-]+ )?[\w./-]+\.(go|md))(?:@\w+)?(?
 func (c *catalog) moved(now []*code, explanations vendors.Explanations) (all []difference) {
 	look := func(name, at string, sources []string) {
 		for _, source := range sources {
-			if match := reference.FindStringSubmatch(source); match != nil && !has(now, match[1], match[3]) {
+			if match := reference.FindStringSubmatch(source); len(match) > 0 && !has(now, match[1], match[3]) {
 				all = append(all, difference{moved, name, at, "the source has no " + source + "; correct the place"})
 			}
 		}
