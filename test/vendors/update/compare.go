@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/test/vendors"
@@ -174,20 +174,28 @@ func (c *catalog) moved(now []*code, explanations vendors.Explanations) (all []d
 
 // has reports whether one of the repositories has a file with the lines.
 func has(now []*code, file, lines string) bool {
-	last := 0
-	for number := range strings.FieldsFuncSeq(lines, func(r rune) bool { return r == ',' || r == '-' }) {
-		n, _ := strconv.Atoi(number)
-		last = max(last, n)
-	}
 	file = strings.Replace(file, " ", "/", 1)
 	return slices.ContainsFunc(now, func(one *code) bool {
 		for _, name := range []string{file, strings.TrimPrefix(file, path.Base(one.repository)+"/")} {
 			if raw, err := os.ReadFile(filepath.Join(one.root, name)); err == nil {
-				return bytes.Count(raw, []byte("\n")) >= last
+				return covers(strings.Split(string(raw), "\n"), lines)
 			}
 		}
 		return false
 	})
+}
+
+// covers reports whether a file has lines such as 7-9,12. If they begin with an empty line or a lone brace, they have moved.
+func covers(text []string, lines string) bool {
+	for part := range strings.SplitSeq(lines, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		from, _ := strconv.Atoi(first)
+		to, _ := strconv.Atoi(cmp.Or(last, first))
+		if max(from, to) > len(text) || from > 0 && !strings.ContainsFunc(text[from-1], unicode.IsLetter) {
+			return false
+		}
+	}
+	return true
 }
 
 // functions returns the first use in each function, by package and name.

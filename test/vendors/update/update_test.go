@@ -31,8 +31,8 @@ annotations:
 - {name: example.com/mode, aliases: [example.org/mode], help: H, onInvalid: refused, source: [keys/keys.go:10], valid: "1"}
 - {name: example.com/documented, help: H, onInvalid: refused, source: ['https://example.com/docs'], valid: "1"}
 - {name: 'example.com/port-{port}', help: H, onInvalid: refused, source: [keys/keys.go@0a1b2c3d:11], valid: "1"}
-- {name: 'example.com/{portname}_tls', help: H, onInvalid: refused, source: [keys/keys.go:12], valid: "1"}
-- {name: example.com/suffixed, help: H, onInvalid: refused, source: [keys/keys.go:13], valid: "1"}
+- {name: 'example.com/{portname}_tls', help: H, onInvalid: refused, source: [keys/keys.go:10], valid: "1"}
+- {name: example.com/suffixed, help: H, onInvalid: refused, source: [keys/keys.go:11], valid: "1"}
 `
 	declaration = `
 example:
@@ -156,7 +156,7 @@ func TestUpdate(t *testing.T) {
 	write(t, root, map[string]string{judges + "/example/explanations.yaml": `
 - {vendor: bad mode, why: W, source: ["controller service/service.go:3-5,9", controller/keys/keys.go, "https://example.com/keys/gone.go"]}
 - {finding: mode, why: W, source: ["other service/service.go"]}
-- {finding: size, why: W, source: ["service/service.go:3-5,10", service/service.md, "keys/gone.go (branch former)"]}
+- {finding: size, why: W, source: ["service/service.go:3-5,11", "service/service.go:5,4", service/service.md, "keys/gone.go (branch former)"]}
 `})
 	lines, code := differences(t, root, "example", sources)
 	const read = "keys/keys.go:18: keys.Read has changed"
@@ -172,7 +172,8 @@ func TestUpdate(t *testing.T) {
 		"listed example.com/stale: " + declared + ": the catalog and the source agree",
 		"new example.com/added: service/service.go:9: added mentions it",
 		"moved mode: " + judges + "/example/explanations.yaml: the source has no other service/service.go",
-		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.go:3-5,10",
+		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.go:3-5,11",
+		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.go:5,4",
 		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.md",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || code != outdated {
