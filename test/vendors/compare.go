@@ -63,7 +63,7 @@ func (c *Comparison) compare(svc *corev1.Service, v Verdict) outcome {
 		return o
 	case v.Error != "" || v.Warning != "" && len(findings) == 0:
 		o.findings = findings
-		if e := c.explanations.ofError(svc, v.problem()); e != nil {
+		if e := c.explanations.ofError(svc, v.problem(), findings); e != nil {
 			o.result, o.explanations = explained, []*Explanation{e}
 			return o
 		}

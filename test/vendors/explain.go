@@ -24,7 +24,8 @@ type Explanation struct {
 	Finding string `json:"finding,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Value   string `json:"value,omitempty"`
-	// With is the id of another finding that the Service must have as well.
+	// With is a regular expression, like the first three, for another finding that the Service must have as well: its id; its
+	// id and its key or field, after a space; or these and the value, after a colon and a space.
 	With string `json:"with,omitempty"`
 	// Set has annotations that the Service must have, with regular expressions for their values.
 	Set map[string]string `json:"set,omitempty"`
@@ -36,9 +37,9 @@ type Explanation struct {
 	Why    string   `json:"why"`
 	Source []string `json:"source"`
 
-	uses                          int
-	finding, field, value, vendor *regexp.Regexp
-	set                           map[string]*regexp.Regexp
+	uses                                int
+	finding, field, value, with, vendor *regexp.Regexp
+	set                                 map[string]*regexp.Regexp
 }
 
 // Explanations are those of one vendor.
@@ -74,7 +75,7 @@ func (all Explanations) compile() error {
 			return expression
 		}
 		e.finding, e.vendor = compiled(whole(e.Finding)), compiled(e.Vendor)
-		e.field, e.value = compiled(whole(orAny(e.Field))), compiled(whole(orAny(e.Value)))
+		e.field, e.value, e.with = compiled(whole(orAny(e.Field))), compiled(whole(orAny(e.Value))), compiled(whole(e.With))
 		e.set = map[string]*regexp.Regexp{}
 		for key, text := range e.Set {
 			e.set[key] = compiled(whole(text))
@@ -94,11 +95,9 @@ func orAny(expression string) string {
 
 // ofFinding returns the explanation of a finding that the vendor's code does not share, among all those of the Service.
 func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findings []finding.Finding) *Explanation {
-	field := strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]")
 	at := slices.IndexFunc(all, func(e *Explanation) bool {
-		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(field) && e.value.MatchString(f.Value) &&
-			(e.With == "" || slices.ContainsFunc(findings, func(other finding.Finding) bool { return other.ID == e.With })) &&
-			e.matches(svc)
+		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(keyOf(f)) && e.value.MatchString(f.Value) &&
+			e.matches(svc, findings)
 	})
 	if at < 0 {
 		return nil
@@ -106,8 +105,19 @@ func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findin
 	return all[at]
 }
 
-// matches reports whether the Service has the annotations of Set, and none of Unset.
-func (e *Explanation) matches(svc *corev1.Service) bool {
+// keyOf returns the key of the annotation that a finding is about, or else its field.
+func keyOf(f finding.Finding) string {
+	return strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]")
+}
+
+// matches reports whether the Service has the annotations of Set, none of Unset, and the finding of With.
+func (e *Explanation) matches(svc *corev1.Service, findings []finding.Finding) bool {
+	if e.With != "" && !slices.ContainsFunc(findings, func(f finding.Finding) bool {
+		at := f.ID + " " + keyOf(f)
+		return slices.ContainsFunc([]string{f.ID, at, at + ": " + f.Value}, e.with.MatchString)
+	}) {
+		return false
+	}
 	for _, key := range e.Unset {
 		if _, set := svc.Annotations[key]; set {
 			return false
@@ -121,9 +131,11 @@ func (e *Explanation) matches(svc *corev1.Service) bool {
 	return true
 }
 
-// ofError returns the explanation of a vendor's error that the catalog does not share.
-func (all Explanations) ofError(svc *corev1.Service, text string) *Explanation {
-	at := slices.IndexFunc(all, func(e *Explanation) bool { return e.Vendor != "" && e.vendor.MatchString(text) && e.matches(svc) })
+// ofError returns the explanation of a vendor's error that the catalog does not share, whatever else it finds.
+func (all Explanations) ofError(svc *corev1.Service, text string, findings []finding.Finding) *Explanation {
+	at := slices.IndexFunc(all, func(e *Explanation) bool {
+		return e.Vendor != "" && e.vendor.MatchString(text) && e.matches(svc, findings)
+	})
 	if at < 0 {
 		return nil
 	}

@@ -166,6 +166,10 @@ func TestConditionsOfExplanations(t *testing.T) {
 		"other annotation":   {Explanation{Unset: []string{"example.com/domain"}}, false},
 		"finding":            {Explanation{With: "example-invalid-value"}, true},
 		"missing finding":    {Explanation{With: "example-other"}, false},
+		"finding of a key":   {Explanation{With: `example-invalid-value example\.com/domain`}, true},
+		"of no such key":     {Explanation{With: `example-invalid-value example\.com/other`}, false},
+		"with a value":       {Explanation{With: `example-invalid-value example\.com/domain: \s*`}, true},
+		"with another value": {Explanation{With: `example-invalid-value example\.com/domain: never generated`}, false},
 		"value":              {Explanation{Value: ".*"}, true},
 		"other value":        {Explanation{Value: "never generated"}, false},
 	} {

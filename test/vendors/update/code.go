@@ -21,13 +21,14 @@ import (
 // code is the Go source of a repository. Its packages are checked without those of other modules, which need not be on this
 // machine: constants are evaluated nevertheless, because they rarely depend on others' packages, and errors do not matter.
 type code struct {
-	catalog  *catalog
-	root     string
-	files    *token.FileSet
-	folders  map[string][]*ast.File // by import path
-	packages map[string]*types.Package
-	info     types.Info
-	keys     map[string][]use
+	catalog    *catalog
+	root       string
+	repository string
+	files      *token.FileSet
+	folders    map[string][]*ast.File // by import path
+	packages   map[string]*types.Package
+	info       types.Info
+	keys       map[string][]use
 }
 
 // use is a place in the source that mentions a key.
@@ -45,7 +46,8 @@ var _ types.Importer = (*code)(nil)
 // readCode reads the source in a folder. Tests and documentation are not part of it.
 func readCode(root, repository string, c *catalog) (*code, error) {
 	r := &code{
-		catalog: c, root: root, files: token.NewFileSet(), folders: map[string][]*ast.File{}, packages: map[string]*types.Package{},
+		catalog: c, root: root, repository: repository,
+		files: token.NewFileSet(), folders: map[string][]*ast.File{}, packages: map[string]*types.Package{},
 		info: types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}},
 		keys: map[string][]use{},
 	}

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"quaymaster.dev/internal/rules/catalog/document"
+	"quaymaster.dev/test/vendors"
 )
 
 // kind is what has happened to a key.
@@ -22,6 +27,7 @@ const (
 	gone     kind = "gone"
 	changed  kind = "different"
 	needless kind = "listed"
+	moved    kind = "moved"
 )
 
 // difference is a key that needs something to be done.
@@ -83,7 +89,7 @@ func (c *catalog) added(now map[string][]use) (all []difference) {
 // to be in the source.
 func (c *catalog) gone(now map[string][]use) (all []difference) {
 	for _, a := range c.Annotations {
-		if !slices.ContainsFunc(a.Source, func(s string) bool { return goFile.MatchString(s) }) {
+		if !slices.ContainsFunc(a.Source, func(s string) bool { at := reference.FindStringSubmatch(s); return len(at) > 0 && at[2] == "go" }) {
 			continue
 		}
 		for _, name := range a.Names() {
@@ -104,9 +110,6 @@ func (c *catalog) gone(now map[string][]use) (all []difference) {
 	}
 	return all
 }
-
-// goFile matches a place in Go code.
-var goFile = regexp.MustCompile(`^[\w./-]+\.go:`)
 
 // changed returns keys of the catalog for which functions differ that mention them: they may treat other values as valid.
 // Nothing is said about functions that these call.
@@ -142,6 +145,57 @@ func (c *catalog) changed(now, then map[string][]use) (all []difference) {
 		}
 	}
 	return all
+}
+
+// reference matches a place in a file, whose repository may be named first, as in ingress-gce pkg/utils/utils.go:7-9,12 or
+// kube-vip/pkg/vip/egress.go:219. A commit in it is not looked at. Other sources, such as pages on the web, do not match.
+var reference = regexp.MustCompile(`^((?:[\w.-]+ )?[\w./-]+\.(go|md))(?:@\w+)?(?::([\d,-]+))?$`)
+
+// moved returns what refers to files, or lines, that the source no longer has.
+func (c *catalog) moved(now []*code, explanations vendors.Explanations) (all []difference) {
+	look := func(name, at string, sources []string) {
+		for _, source := range sources {
+			if match := reference.FindStringSubmatch(source); len(match) > 0 && !has(now, match[1], match[3]) {
+				all = append(all, difference{moved, name, at, "the source has no " + source + "; correct the place"})
+			}
+		}
+	}
+	for _, a := range c.Annotations {
+		look(a.Name, catalogs+"/"+c.Name+".yaml", a.Source)
+	}
+	for _, one := range c.Checks {
+		look(one.ID, catalogs+"/"+c.Name+".yaml", one.Source)
+	}
+	for _, e := range explanations {
+		look(cmp.Or(e.Finding, e.Vendor), path.Join(judges, c.Name, explained), e.Source)
+	}
+	return all
+}
+
+// has reports whether one of the repositories has a file with the lines.
+func has(now []*code, file, lines string) bool {
+	file = strings.Replace(file, " ", "/", 1)
+	return slices.ContainsFunc(now, func(one *code) bool {
+		for _, name := range []string{file, strings.TrimPrefix(file, path.Base(one.repository)+"/")} {
+			if raw, err := os.ReadFile(filepath.Join(one.root, name)); err == nil {
+				return covers(strings.Split(string(raw), "\n"), lines)
+			}
+		}
+		return false
+	})
+}
+
+// covers reports whether a file has lines such as 7-9,12. If they begin with an empty line or a lone brace, they have moved.
+func covers(text []string, lines string) bool {
+	for part := range strings.SplitSeq(lines, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		from, _ := strconv.Atoi(first)
+		to, _ := strconv.Atoi(cmp.Or(last, first))
+		if max(from, to) > len(text) || from > 0 && !strings.ContainsFunc(text[from-1], unicode.IsLetter) {
+			return false
+		}
+	}
+	return true
 }
 
 // functions returns the first use in each function, by package and name.

@@ -22,9 +22,10 @@ import (
 
 // Where things are in this repository.
 const (
-	catalogs = "internal/rules/catalog/catalogs"
-	judges   = "tools/vendors"
-	declared = "test/vendors/update/vendors.yaml"
+	catalogs  = "internal/rules/catalog/catalogs"
+	judges    = "tools/vendors"
+	explained = "explanations.yaml"
+	declared  = "test/vendors/update/vendors.yaml"
 )
 
 // A catalog names the repositories in its controller. In their order, its version has a commit of each, as in

@@ -1,5 +1,6 @@
 // Command update lists where a catalog and its vendor's current source differ in the keys that they know: keys that one of
-// the two lacks, and keys that the vendor's functions treat differently since the version that the catalog describes.
+// the two lacks, and keys that the vendor's functions treat differently since the version that the catalog describes. It
+// also lists places in the source that the catalog names and the source no longer has.
 package main
 
 import (
@@ -10,8 +11,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"quaymaster.dev/test/vendors"
 )
 
 // What the program exits with if the catalog is current, if something has to be done, and if a source cannot be read.
@@ -78,10 +82,14 @@ func update(ctx context.Context, root, vendor, sources string, log io.Writer) (a
 		then = nil
 	}
 	keys := merge(now)
-	all = c.compare(keys, merge(then))
+	explanations, err := vendors.ReadExplanations(filepath.Join(root, judges, c.Name, explained))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.Concat(c.compare(keys, merge(then)), c.moved(now, explanations))
 	count := func(k kind) int { return len(slices.Collect(only(all, k))) }
-	fmt.Fprintf(log, "%s: the source has %d keys: %d new, %d gone, %d different, %d needlessly listed\n",
-		vendor, len(keys), count(added), count(gone), count(changed), count(needless))
+	fmt.Fprintf(log, "%s: the source has %d keys: %d new, %d gone, %d different, %d needlessly listed, %d places moved\n",
+		vendor, len(keys), count(added), count(gone), count(changed), count(needless), count(moved))
 	return all, nil
 }
 

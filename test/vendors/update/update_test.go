@@ -25,14 +25,14 @@ owns: {classes: [example.com/class]}
 annotations:
 `
 	entries = `
-- {name: example.com/size, help: H, onInvalid: refused, source: [keys.go:7], valid: "1"}
-- {name: example.com/removed, help: H, onInvalid: refused, source: [keys.go:8], valid: "1"}
-- {name: example.com/unread, help: H, onInvalid: refused, source: [keys.go:9], valid: "1"}
-- {name: example.com/mode, aliases: [example.org/mode], help: H, onInvalid: refused, source: [keys.go:10], valid: "1"}
+- {name: example.com/size, help: H, onInvalid: refused, source: [keys/keys.go:7], valid: "1"}
+- {name: example.com/removed, help: H, onInvalid: refused, source: [keys/keys.go:8], valid: "1"}
+- {name: example.com/unread, help: H, onInvalid: refused, source: [keys/keys.go:9], valid: "1"}
+- {name: example.com/mode, aliases: [example.org/mode], help: H, onInvalid: refused, source: [keys/keys.go:10], valid: "1"}
 - {name: example.com/documented, help: H, onInvalid: refused, source: ['https://example.com/docs'], valid: "1"}
-- {name: 'example.com/port-{port}', help: H, onInvalid: refused, source: [keys.go:11], valid: "1"}
-- {name: 'example.com/{portname}_tls', help: H, onInvalid: refused, source: [keys.go:12], valid: "1"}
-- {name: example.com/suffixed, help: H, onInvalid: refused, source: [keys.go:13], valid: "1"}
+- {name: 'example.com/port-{port}', help: H, onInvalid: refused, source: [keys/keys.go@0a1b2c3d:11], valid: "1"}
+- {name: 'example.com/{portname}_tls', help: H, onInvalid: refused, source: [keys/keys.go:10], valid: "1"}
+- {name: example.com/suffixed, help: H, onInvalid: refused, source: [keys/keys.go:11], valid: "1"}
 `
 	declaration = `
 example:
@@ -153,6 +153,11 @@ func TestUpdate(t *testing.T) {
 		"controller/service/service.go": strings.ReplaceAll(service, `== "on"`, `!= "off"`) +
 			"\nfunc added(a map[string]string) string { return a[keys.Added] }\n",
 	})
+	write(t, root, map[string]string{judges + "/example/explanations.yaml": `
+- {vendor: bad mode, why: W, source: ["controller service/service.go:3-5,9", controller/keys/keys.go, "https://example.com/keys/gone.go"]}
+- {finding: mode, why: W, source: ["other service/service.go"]}
+- {finding: size, why: W, source: ["service/service.go:3-5,11", "service/service.go:5,4", service/service.md, "keys/gone.go (branch former)"]}
+`})
 	lines, code := differences(t, root, "example", sources)
 	const read = "keys/keys.go:18: keys.Read has changed"
 	want := []string{
@@ -166,6 +171,10 @@ func TestUpdate(t *testing.T) {
 		"gone example.com/unread: keys/keys.go:8: no function mentions it",
 		"listed example.com/stale: " + declared + ": the catalog and the source agree",
 		"new example.com/added: service/service.go:9: added mentions it",
+		"moved mode: " + judges + "/example/explanations.yaml: the source has no other service/service.go",
+		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.go:3-5,11",
+		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.go:5,4",
+		"moved size: " + judges + "/example/explanations.yaml: the source has no service/service.md",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || code != outdated {
 		t.Errorf("exit code %d; differences (-want +got):\n%s", code, diff)

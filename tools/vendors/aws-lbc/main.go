@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -73,14 +74,16 @@ func ours(s *corev1.Service) bool {
 		if !found || value == "" && (suffix == annotations.SvcLBSuffixLoadBalancerName || suffix == annotations.SvcLBSuffixEnableIcmpForPathMtuDiscovery) {
 			continue
 		}
-		if slices.Contains(only, suffix) || strings.HasPrefix(suffix, "actions.") ||
-			strings.HasPrefix(suffix, annotations.SvcLBSuffixlsAttsAnnotationPrefix+".") ||
-			strings.HasPrefix(suffix, annotations.SvcLBSuffixTargetGroupAttributes+".") {
+		if slices.Contains(only, suffix) || ofPorts.MatchString(suffix) {
 			return true
 		}
 	}
 	return false
 }
+
+// ofPorts matches annotations of ports that the AWS cloud provider does not read.
+var ofPorts = regexp.MustCompile(`^(((actions|` + annotations.SvcLBSuffixlsAttsAnnotationPrefix + `)\..+-)|` +
+	annotations.SvcLBSuffixTargetGroupAttributes + `\.)[0-9]+$`)
 
 // only are annotations that the AWS cloud provider does not read.
 var only = []string{

@@ -31,10 +31,7 @@ func main() {
 			"what the AWS APIs refuse in a request that the controller sends",
 			"changes of a load balancer that exists",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
 		if slices.Contains(external, service.Annotations[aws.ServiceAnnotationLoadBalancerType]) {
 			return judge.Skip("it is left to the AWS Load Balancer Controller")
 		}
@@ -50,7 +47,7 @@ func main() {
 			return judge.Skip(err.Error())
 		}
 		return judge.Refuse(err)
-	})
+	}))
 }
 
 // start returns the controller's code. With these settings it does not look for the instance that it runs on.

@@ -28,10 +28,7 @@ func main() {
 			"changes of a load balancer that exists",
 			"the basic SKU, the ServiceGateway, and what else the cloud config selects",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
 		names := consts.GetLoadBalancerConfigurationsNames(service)
 		used := &one
 		if len(names) > 0 {
@@ -46,5 +43,5 @@ func main() {
 		(*used).serve(service, names)
 		_, err := (*used).EnsureLoadBalancer(context.Background(), cluster, service, nil)
 		return judge.Refuse(err)
-	})
+	}))
 }

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // object is a resource of the API.
@@ -16,57 +12,22 @@ type object = map[string]any
 // api simulates the cloud's API without a network: one load balancer at a time, and whatever certificate or network a
 // request names. It accepts everything, so that errors are the controller's own.
 type api struct {
-	mu           sync.Mutex // Events are sent by another goroutine
 	balancer     object
 	certificates []object
 }
 
-var _ http.RoundTripper = (*api)(nil)
-
-// reset forgets what was created.
-func (a *api) reset() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.balancer, a.certificates = nil, nil
-}
-
-// RoundTrip answers a request.
-func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := object{}
-	if r.Body != nil {
-		raw, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		_ = json.Unmarshal(raw, &body) // an empty or foreign body, such as an Event's, is not needed
-	}
-	a.mu.Lock()
-	status, answer := a.answer(r, body)
-	a.mu.Unlock()
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(raw)),
-	}, nil
-}
-
 func (a *api) answer(r *http.Request, body object) (status int, answer object) {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
-	switch resource := path[0]; {
-	case r.URL.Host == "kubernetes.invalid":
-		return http.StatusCreated, object{"kind": "Event", "apiVersion": "v1"}
-	case resource == "locations":
+	switch path[0] {
+	case "locations":
 		return http.StatusOK, object{"locations": []object{{"id": 1, "name": "fsn1", "network_zone": "eu-central"}}}
-	case resource == "load_balancer_types":
+	case "load_balancer_types":
 		return http.StatusOK, object{"load_balancer_types": []object{balancerType("lb11"), balancerType("lb21"), balancerType("lb31")}}
-	case resource == "networks":
+	case "networks":
 		return http.StatusOK, object{"network": object{"id": 7, "name": "network", "ip_range": "10.0.0.0/16"}}
-	case resource == "certificates":
+	case "certificates":
 		return a.certificate(r, path, body)
-	case resource == "load_balancers":
+	case "load_balancers":
 		return a.loadBalancer(r, path, body)
 	}
 	return http.StatusNotFound, object{"error": object{"code": "not_found", "message": "the simulated API has no " + r.URL.Path}}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/kubernetes/fake"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"quaymaster.dev/tools/vendors/judge"
@@ -31,7 +31,7 @@ var environment = map[string]string{
 
 func main() {
 	var balancers cloudprovider.LoadBalancer
-	api := &api{}
+	cloud, cluster := &api{}, &fake.Clientset{}
 	nodes := []*corev1.Node{{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "hcloud://1"},
 	}}
@@ -44,24 +44,22 @@ func main() {
 			"what the cloud's API refuses in a request that the controller sends",
 			"changes of a load balancer that exists",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
 		if balancers == nil {
 			var err error
-			if balancers, err = start(api); err != nil {
+			if balancers, err = start(judge.API(cloud.answer), cluster); err != nil {
 				log.Fatal(err)
 			}
 		}
-		api.reset()
+		*cloud = api{}
+		cluster.ClearActions()
 		_, err := balancers.EnsureLoadBalancer(context.Background(), "cluster", service, nodes)
 		return judge.Refuse(err)
-	})
+	}))
 }
 
 // start returns the controller's code, whose every HTTP request the simulated API answers.
-func start(transport http.RoundTripper) (cloudprovider.LoadBalancer, error) {
+func start(transport http.RoundTripper, cluster kubernetes.Interface) (cloudprovider.LoadBalancer, error) {
 	http.DefaultTransport = transport
 	for name, value := range environment {
 		if err := os.Setenv(name, value); err != nil {
@@ -72,33 +70,16 @@ func start(transport http.RoundTripper) (cloudprovider.LoadBalancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the controller: %w", err)
 	}
-	cloud.Initialize(builder{transport}, nil)
+	cloud.Initialize(builder{cluster: cluster}, nil)
 	balancers, _ := cloud.LoadBalancer()
 	return balancers, nil
 }
 
-// builder returns clients of Kubernetes, which the controller uses only for Events.
-type builder struct{ transport http.RoundTripper }
-
-var _ cloudprovider.ControllerClientBuilder = builder{}
-
-func (b builder) Config(string) (*rest.Config, error) {
-	return &rest.Config{Host: "http://kubernetes.invalid", Transport: b.transport, QPS: -1}, nil
+// builder returns the client of a cluster that accepts everything. The controller uses it only for Events.
+type builder struct {
+	cloudprovider.ControllerClientBuilder
+	cluster kubernetes.Interface
 }
 
-func (b builder) ConfigOrDie(name string) *rest.Config {
-	config, _ := b.Config(name)
-	return config
-}
-
-func (b builder) Client(name string) (kubernetes.Interface, error) {
-	return kubernetes.NewForConfig(b.ConfigOrDie(name))
-}
-
-func (b builder) ClientOrDie(name string) kubernetes.Interface {
-	client, err := b.Client(name)
-	if err != nil {
-		panic(err)
-	}
-	return client
-}
+// Client returns the client.
+func (b builder) Client(string) (kubernetes.Interface, error) { return b.cluster, nil }

@@ -59,6 +59,16 @@ func Warn(text string) Verdict { return Verdict{Warning: text} }
 // Skip is the verdict of a Service that the vendor's code does not look at.
 func Skip(reason string) Verdict { return Verdict{Skip: reason} }
 
+// ServiceController skips what the service controller of Kubernetes does not pass on to a vendor's load balancers.
+func ServiceController(judge func(*corev1.Service) Verdict) func(*corev1.Service) Verdict {
+	return func(service *corev1.Service) Verdict {
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
+			return Skip("the service controller passes on only Services of type LoadBalancer without a class")
+		}
+		return judge(service)
+	}
+}
+
 // version and date are those of the vendor's code that the program was built with.
 var version, date string
 

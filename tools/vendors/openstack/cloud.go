@@ -18,7 +18,7 @@ const (
 	active             = "ACTIVE"
 )
 
-// cloud answers for every API of OpenStack, and for that of Kubernetes.
+// cloud answers for every API of OpenStack.
 type cloud struct {
 	service *corev1.Service
 	// network is the one that floating subnets belong to.
@@ -44,8 +44,6 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, body = http.StatusCreated, c.token("http://"+r.Host)
 	case versions[r.URL.Path] != nil:
 		body = map[string]any{"versions": versions[r.URL.Path]}
-	case strings.HasPrefix(r.URL.Path, "/api/"):
-		body = c.kubernetes(r)
 	case strings.HasPrefix(r.URL.Path, "/octavia/"):
 		status, body = c.octavia(r)
 	case strings.HasPrefix(r.URL.Path, "/neutron/"):
@@ -71,14 +69,6 @@ func (c *cloud) token(host string) any {
 		}}})
 	}
 	return map[string]any{"token": map[string]any{"expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog}}
-}
-
-// kubernetes stores nothing: it answers with the Service or the Event as it is.
-func (c *cloud) kubernetes(r *http.Request) any {
-	if strings.Contains(r.URL.Path, "/services/") {
-		return c.service
-	}
-	return map[string]any{"kind": "Event", "apiVersion": "v1", "metadata": map[string]any{"name": "event", "namespace": "default"}}
 }
 
 // singular are the names of resources in requests and responses.

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/kubernetes/fake"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider-openstack/pkg/openstack"
 	"k8s.io/klog/v2"
@@ -51,10 +51,7 @@ func main() {
 			"what Octavia and Neutron refuse in a request that the controller sends",
 			"changes of a load balancer that exists",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
 		if c == nil {
 			var err error
 			if c, err = start(); err != nil {
@@ -67,19 +64,21 @@ func main() {
 			return judge.Accept()
 		}
 		return judge.Refuse(err)
-	})
+	}))
 }
 
 // controller is the controller's code and the cloud that it talks to.
 type controller struct {
 	cloudprovider.LoadBalancer
 	*cloud
+	cluster *fake.Clientset
 	classes map[string]*openstack.LBClass
 }
 
 // serve prepares the cloud for one Service.
 func (c *controller) serve(service *corev1.Service) {
 	*c.cloud = cloud{service: service, network: external}
+	c.cluster.ClearActions()
 	clear(c.classes)
 	if class := service.Annotations[openstack.ServiceAnnotationLoadBalancerClass]; class != "" {
 		c.classes[class] = &openstack.LBClass{}
@@ -92,7 +91,7 @@ func (c *controller) serve(service *corev1.Service) {
 func start() (*controller, error) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	c := &controller{cloud: &cloud{}, classes: map[string]*openstack.LBClass{}}
+	c := &controller{cloud: &cloud{}, cluster: &fake.Clientset{}, classes: map[string]*openstack.LBClass{}}
 	server := httptest.NewServer(c.cloud)
 	config, err := openstack.ReadConfig(strings.NewReader(fmt.Sprintf(configuration, server.URL)))
 	if err != nil {
@@ -103,31 +102,17 @@ func start() (*controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the controller: %w", err)
 	}
-	provider.Initialize(builder{server.URL}, nil)
+	provider.Initialize(builder{cluster: c.cluster}, nil)
 	c.LoadBalancer, _ = provider.LoadBalancer()
 	return c, nil
 }
 
-// builder returns clients of Kubernetes, which the controller uses for Events and for the annotations that it writes.
-type builder struct{ url string }
-
-var _ cloudprovider.ControllerClientBuilder = builder{}
-
-func (b builder) Config(string) (*rest.Config, error) { return &rest.Config{Host: b.url, QPS: -1}, nil }
-
-func (b builder) ConfigOrDie(name string) *rest.Config {
-	config, _ := b.Config(name)
-	return config
+// builder returns the client of a cluster that accepts everything. The controller uses it for Events and for the annotations
+// that it writes.
+type builder struct {
+	cloudprovider.ControllerClientBuilder
+	cluster kubernetes.Interface
 }
 
-func (b builder) Client(name string) (kubernetes.Interface, error) {
-	return kubernetes.NewForConfig(b.ConfigOrDie(name))
-}
-
-func (b builder) ClientOrDie(name string) kubernetes.Interface {
-	client, err := b.Client(name)
-	if err != nil {
-		panic(err)
-	}
-	return client
-}
+// ClientOrDie returns the client.
+func (b builder) ClientOrDie(string) kubernetes.Interface { return b.cluster }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -94,7 +95,7 @@ func (s Subject) lists(suffix string, p corev1.ServicePort) bool {
 func (s Subject) hasTLS(p corev1.ServicePort) bool {
 	// The controller takes any text for an ARN.
 	raw, certificate := s.View.Written(awsPrefix + "ssl-cert")
-	certificate = certificate && strings.Trim(raw, ", ") != ""
+	certificate = certificate && strings.TrimFunc(raw, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) != ""
 	ports, limited := s.Other(awsPrefix + "ssl-ports")
 	return certificate && (!limited || len(ports.List) == 0 || s.lists("ssl-ports", p))
 }

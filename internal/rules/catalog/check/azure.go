@@ -34,6 +34,10 @@ var azureFuncs = map[string]Func{
 		Help:  "The address of a public load balancer is not a private one, nor reserved by Azure.",
 		Check: func(s Subject) string { return azurePublic(s, s.Value.Text) },
 	},
+	"azure-pip-names": {
+		Help:  "The public addresses of a dual-stack Service have different names.",
+		Check: azurePIPNames,
+	},
 	"azure-load-balancer-ip": {
 		Help: "spec.loadBalancerIP is an address, and a public one if the load balancer is public, " +
 			"unless an annotation takes precedence or the Service lacks the family.",
@@ -112,7 +116,7 @@ func azureTooLong(s Subject, what, intervalKey, probesKey string) string {
 	if own < azureProbeLimit && other >= azureProbeLimit {
 		return ""
 	}
-	return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; %s has %g times %g",
+	return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; %s has %.0f times %.0f",
 		azureProbeLimit, what, interval.Number, probes.Number)
 }
 
@@ -129,6 +133,14 @@ func azureProbed(s Subject) string {
 	case override != "" && azureProbesNodes(s) && !azureOverrides(s, number, "port"):
 		return "be combined with " + override + ", because with spec.externalTrafficPolicy: Local, " +
 			"the health check node port is probed"
+	}
+	return ""
+}
+
+func azurePIPNames(s Subject) string {
+	other, _ := s.Other(azureKeys + "azure-pip-name")
+	if len(s.Service.Spec.IPFamilies) == 2 && strings.EqualFold(s.Value.Text, other.Text) {
+		return "differ from azure-pip-name, because a public address is either IPv4 or IPv6"
 	}
 	return ""
 }

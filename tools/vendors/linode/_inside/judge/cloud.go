@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"net/http"
-	"path"
-	"strings"
 
 	"github.com/linode/linodego/v2"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/testing"
 
 	"github.com/linode/linode-cloud-controller-manager/cloud/annotations"
 	"github.com/linode/linode-cloud-controller-manager/cloud/linode/client"
@@ -106,22 +105,17 @@ func (c *cloud) GetFirewall(_ context.Context, id int) (*linodego.Firewall, erro
 	return &linodego.Firewall{ID: id}, nil
 }
 
-// cluster is the API server: it has every Secret, and stores nothing.
-type cluster struct{}
-
-func (cluster) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := []byte(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
-	status := http.StatusNotFound
-	if path.Base(path.Dir(r.URL.Path)) == "secrets" {
-		status = http.StatusOK
-		body, _ = json.Marshal(corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Name: path.Base(r.URL.Path), Namespace: "default"},
-			Data:       map[string][]byte{corev1.TLSCertKey: []byte("certificate"), corev1.TLSPrivateKeyKey: []byte("key")},
-		})
-	}
-	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": []string{"application/json"}},
-		Body: io.NopCloser(strings.NewReader(string(body))), Request: r,
-	}, nil
+// kubernetes returns a cluster that accepts everything, and has every Secret whose name the API server accepts.
+func kubernetes() *fake.Clientset {
+	cluster := &fake.Clientset{}
+	cluster.AddReactor("get", "secrets", func(action testing.Action) (bool, runtime.Object, error) {
+		name := action.(testing.GetAction).GetName()
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return true, nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+		}
+		return true, &corev1.Secret{
+			Data: map[string][]byte{corev1.TLSCertKey: []byte("certificate"), corev1.TLSPrivateKeyKey: []byte("key")},
+		}, nil
+	})
+	return cluster
 }

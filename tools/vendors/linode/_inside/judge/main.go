@@ -3,12 +3,9 @@ package main
 
 import (
 	"context"
-	"log"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/linode/linode-cloud-controller-manager/cloud/annotations"
 	"github.com/linode/linode-cloud-controller-manager/cloud/linode"
@@ -17,10 +14,7 @@ import (
 
 func main() {
 	cloud := &cloud{}
-	cluster, err := kubernetes.NewForConfig(&rest.Config{Host: "http://kubernetes.invalid", Transport: cluster{}, QPS: -1})
-	if err != nil {
-		log.Fatal(err)
-	}
+	cluster := kubernetes()
 	balancers := linode.NewLoadBalancersForJudge(cloud, cluster, defaultVPC, defaultSubnet)
 	nodes := []*corev1.Node{{
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,12 +32,10 @@ func main() {
 			"what the cloud's API refuses in a request that the controller sends",
 			"load balancers of Cilium's BGP, which a flag enables",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
 		cloud.service = service
+		cluster.ClearActions()
 		_, err := balancers.EnsureLoadBalancer(context.Background(), "cluster", service, nodes)
 		return judge.Refuse(err)
-	})
+	}))
 }

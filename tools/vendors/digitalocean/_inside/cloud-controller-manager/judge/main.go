@@ -3,24 +3,19 @@ package main
 
 import (
 	"context"
-	"log"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/digitalocean/digitalocean-cloud-controller-manager/cloud-controller-manager/do"
 	"quaymaster.dev/tools/vendors/judge"
 )
 
 func main() {
-	cluster, err := kubernetes.NewForConfig(&rest.Config{Host: "http://kubernetes.invalid", Transport: api{}, QPS: -1})
-	if err != nil {
-		log.Fatal(err)
-	}
-	balancers := do.NewLoadBalancersForJudge(&http.Client{Transport: api{}}, cluster)
+	cluster := &fake.Clientset{} // accepts everything
+	balancers := do.NewLoadBalancersForJudge(&http.Client{Transport: judge.API(answer)}, cluster)
 	// A node with addresses of both families, so that no load balancer fails for lack of one.
 	nodes := []*corev1.Node{{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1"},
@@ -39,11 +34,9 @@ func main() {
 			"the controller of the firewall, which needs its flags",
 			"changes of a load balancer that exists",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
+		cluster.ClearActions()
 		_, err := balancers.EnsureLoadBalancer(context.Background(), "cluster", service, nodes)
 		return judge.Refuse(err)
-	})
+	}))
 }

@@ -3,12 +3,9 @@ package main
 
 import (
 	"context"
-	"log"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/oracle/oci-cloud-controller-manager/pkg/cloudprovider/providers/oci"
 	"github.com/oracle/oci-cloud-controller-manager/pkg/cloudprovider/providers/oci/config"
@@ -16,10 +13,7 @@ import (
 )
 
 func main() {
-	cluster, err := kubernetes.NewForConfig(&rest.Config{Host: "http://kubernetes.invalid", Transport: kubernetesAPI{}, QPS: -1})
-	if err != nil {
-		log.Fatal(err)
-	}
+	cluster := kubernetes()
 	cloud := &cloud{}
 	balancers := oci.NewLoadBalancersForJudge(&config.Config{
 		CompartmentID: "ocid1.compartment.oc1..cluster",
@@ -45,11 +39,9 @@ func main() {
 			"keys that only the controller of Oracle's managed Kubernetes reads, whose source is not public",
 			"changes of a load balancer that exists",
 		},
-	}, func(service *corev1.Service) judge.Verdict {
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.LoadBalancerClass != nil {
-			return judge.Skip("the service controller passes on only Services of type LoadBalancer without a class")
-		}
+	}, judge.ServiceController(func(service *corev1.Service) judge.Verdict {
+		cluster.ClearActions()
 		_, err := balancers.EnsureLoadBalancer(context.Background(), "cluster", service, nodes)
 		return judge.Refuse(err)
-	})
+	}))
 }
