@@ -11,16 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/rules/policy"
 	"quaymaster.dev/internal/rules/review"
 	engine "quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/webhook"
 )
-
-// mostServices is how many Services of an object are validated, and mostAnnotations how many annotations of them. The first
-// one may have more: validating them takes longer the more Services they are in.
-const mostServices, mostAnnotations = 100, 300
 
 // Policies returns the policies of namespaces.
 type Policies interface {
@@ -58,26 +53,18 @@ func (o *Options) validate(ctx context.Context, req *webhook.Request) (*admissio
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Policies are not known", "object", klog.KObj(newObject), "kind", newObject.Kind,
 			"rule", review.IDPoliciesUnavailable)
-		findings = append(findings, later(review.IDPoliciesUnavailable,
+		findings = append(findings, review.Later(review.IDPoliciesUnavailable,
 			"was not validated by policies, because they are not available"))
 	}
 	if cut {
-		findings = append(findings, later(review.IDTooManyTemplates, fmt.Sprintf(
+		findings = append(findings, review.Later(review.IDTooManyTemplates, fmt.Sprintf(
 			"must have at most %d Services, with %d annotations of %d bytes in %d elements of lists; the others were not validated",
-			mostServices, mostAnnotations, mostBytes, mostElements)))
+			engine.MostServices, engine.MostAnnotations, mostBytes, mostElements)))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review %s: %w", newObject.Kind, err)
 	}
 	return req.Respond(findings), nil
-}
-
-// later returns a warning about what admission of the Services will catch up on.
-func later(id, message string) finding.Finding {
-	return finding.Finding{
-		ID: id, Severity: finding.Warning, Field: "metadata", Message: message,
-		Remedy: "the Service is validated when the controller creates it",
-	}
 }
 
 // templates returns the annotations of Services in an object. cut is true if there are more.
@@ -89,7 +76,7 @@ func (o *Options) templates(from *object, namespace string) (all []review.Templa
 	for _, t := range engine.Of(o.Templates, from.APIVersion, from.Kind) {
 		for _, place := range t.Places(from) {
 			annotations := from.annotations[place.Path]
-			if size += len(annotations); len(all) > 0 && (len(all) == mostServices || size > mostAnnotations) {
+			if size += len(annotations); len(all) > 0 && (len(all) == engine.MostServices || size > engine.MostAnnotations) {
 				return all, true
 			}
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{

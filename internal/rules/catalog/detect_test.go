@@ -28,6 +28,8 @@ func TestDetectRecognisesTypos(t *testing.T) {
 		"service.beta.kubernetes.io/load-balancer-source-range":        nil,
 		"service.beta.kubernetes.io/azure-load-balancer-internl":       {"azure"},
 		"service.kubernetes.io/azure-load-balancer-internal":           {"azure"},
+		"load-balancer.io/name":                                        nil,
+		"kubernetes.io/qcloud-loadbalancer-internal-subnetid":          nil,
 		"metallb.org/address-pool":                                     {"metallb"},
 		"metallb.org/something-new":                                    nil,
 		"clustermesh.cilium.io/global":                                 nil,

@@ -115,11 +115,7 @@ func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 	}
 	for _, v := range p.views {
 		if s, found := v.catalog.Displaced(key); found && !v.catalog.Concerns(key) && v.owned {
-			f := p.unknownKey(v.catalog, key, s)
-			if f.Severity == finding.Error {
-				f.Severity = finding.Warning // others may own the domain
-			}
-			return f, true
+			return p.unknownKey(v.catalog, key, s), true
 		}
 	}
 	return finding.Finding{}, false
@@ -197,6 +193,9 @@ func (p *Parsed) unknownKey(c *library.Catalog, key string, nearest library.Sugg
 		ID: c.ID(library.IDUnknownKey), Check: library.IDUnknownKey, Catalog: c.Name, Severity: p.set.severity(c, nearest),
 		Type: field.ErrorTypeInvalid, Field: Path(key), Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
 		Remedy: "remove it, or look for the right one with quayctl explain",
+	}
+	if nearest.Displaced && f.Severity == finding.Error && !document.HasPrefix(key, c.Prefixes) {
+		f.Severity = finding.Warning // others may own the domain
 	}
 	if nearest.Near {
 		f.Message, f.Remedy = "unknown annotation", "did you mean \""+nearest.Key+"\"?"

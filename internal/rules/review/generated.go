@@ -141,3 +141,11 @@ func complete(svc *corev1.Service) *corev1.Service {
 	}
 	return most
 }
+
+// Later returns a warning about what admission of the Services will catch up on.
+func Later(id, message string) finding.Finding {
+	return finding.Finding{
+		ID: id, Severity: finding.Warning, Field: "metadata", Message: message,
+		Remedy: "the Service is validated when the controller creates it",
+	}
+}

@@ -103,6 +103,14 @@ type Source interface {
 	Text(path string) string
 }
 
+// The limits of an object that is in a cluster, or is to be. Validating annotations takes longer the more Services they are in.
+const (
+	// MostServices is how many Services of an object are validated.
+	MostServices = 100
+	// MostAnnotations is how many annotations of its Services are validated. The first one may have more.
+	MostAnnotations = 300
+)
+
 // Place is where an object has the annotations of one Service.
 type Place struct {
 	// Path is that of the annotations, with indexes.

@@ -81,7 +81,7 @@ func TestValue(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"x": "y"}, v.Strings("list[0].inner[0].a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for path, want := range map[string]string{"list[1].kind": "k", "list[0].kind": "", "list[2].kind": "", "list": "", "other.kind": "", "list[1].inner[0].a": ""} {
+	for path, want := range map[string]string{"list[1].kind": "k", "list[0].kind": "", "list[2].kind": "", "list[-1].kind": "", "list": "", "other.kind": "", "list[1].inner[0].a": ""} {
 		if got := v.Text(path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}

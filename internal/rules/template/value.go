@@ -58,7 +58,7 @@ func (v Value) at(path string) any {
 		}
 		elements, _ := value.([]any)
 		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
-		if err != nil || i >= len(elements) {
+		if err != nil || i < 0 || i >= len(elements) {
 			return nil
 		}
 		value = elements[i]

@@ -54,9 +54,12 @@ type Report struct {
 	Results []report.Result
 	// Counts holds the numbers of objects validated.
 	Counts report.Counts
+	// Unread says why objects for which controllers create Services are missing: a kind may have lost its operator, or the
+	// user's role may not know it yet.
+	Unread []error
 }
 
-// Run validates every object. It fails if anything could not be read, because the report would be incomplete.
+// Run validates every object. It fails if anything else could not be read, because the report would be incomplete.
 func Run(ctx context.Context, o Options) (Report, error) {
 	a := &audit{Options: o}
 	steps := []func(context.Context) error{a.prepare, a.services, a.templates, a.volumes, a.claims}

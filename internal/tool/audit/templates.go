@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
+	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/internal/rules/template"
 )
 
@@ -18,7 +20,8 @@ func (a *audit) templates(ctx context.Context) error {
 	api := discovery.ToDiscoveryInterfaceWithContext(a.API.Discovery())
 	groups, err := api.ServerGroupsWithContext(ctx)
 	if err != nil {
-		return unread(err, "get", "/apis")
+		a.Unread = append(a.Unread, unread(err, "get", "/apis"))
+		return ctx.Err()
 	}
 	known := template.For(slices.Concat(template.BuiltIn(), a.Templates), a.Catalogs)
 	listed := map[schema.GroupKind]bool{}
@@ -32,8 +35,11 @@ func (a *audit) templates(ctx context.Context) error {
 		if err == nil && resource != nil {
 			err = a.annotated(ctx, resource, known)
 		}
-		if err != nil {
+		if ctx.Err() != nil {
 			return err
+		}
+		if err != nil {
+			a.Unread = append(a.Unread, err)
 		}
 	}
 	return nil
@@ -49,6 +55,9 @@ func served(
 		}
 		for _, version := range group.Versions { // in the order of preference
 			list, err := api.ServerResourcesForGroupVersionWithContext(ctx, version.GroupVersion)
+			if apierrors.IsNotFound(err) { // the CRD was deleted in the meantime
+				continue
+			}
 			if err != nil {
 				return nil, unread(err, "get", "/apis/"+version.GroupVersion)
 			}
@@ -79,9 +88,22 @@ func (a *audit) annotated(ctx context.Context, r *metav1.APIResource, known []te
 			return
 		}
 		value := template.Value(o.Object)
+		services, size, cut := 0, 0, false
 		findings, paths := a.reviewer.Generated(o.GetNamespace(), o.GetName(), value,
-			template.Of(known, o.GetAPIVersion(), o.GetKind()), value.Strings)
-		if len(paths) > 0 {
+			template.Of(known, o.GetAPIVersion(), o.GetKind()), func(path string) map[string]string {
+				of := value.Strings(path)
+				services, size = services+1, size+len(of)
+				if cut = services > 1 && (services > template.MostServices || size > template.MostAnnotations); cut {
+					return nil
+				}
+				return of
+			})
+		if cut {
+			findings = append(findings, review.Later(review.IDTooManyTemplates, fmt.Sprintf(
+				"must have at most %d Services, with %d annotations; the others were not validated",
+				template.MostServices, template.MostAnnotations)))
+		}
+		if len(paths) > 0 || cut {
 			a.add(o.GetAPIVersion(), o.GetKind(), o, findings)
 		}
 	})

@@ -30,6 +30,7 @@ import (
 	"quaymaster.dev/internal/tool/lint"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
+	"quaymaster.dev/test/builder"
 )
 
 // cluster is a cluster with objects of other kinds, of which served are the resources.
@@ -207,7 +208,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A kind that the user may not list, or the kinds themselves, are a problem with a remedy and no shorter report.
+// A kind that the user may not list, or the kinds themselves, are a problem with a remedy. What can be read is reported.
 func TestKindsWithoutRights(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
 	served := []*metav1.APIResourceList{resource(gateways+"v1", "gateways", "Gateway", true)}
@@ -223,7 +224,11 @@ func TestKindsWithoutRights(t *testing.T) {
 		o.API.(*fake.Clientset).PrependReactor("get", tc.lookup, func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, forbidden
 		})
-		if found, err := audit.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), want) || len(found.Counts.Checked) > 0 {
+		if _, err := o.API.CoreV1().Services("shop").Create(t.Context(), builder.Service(), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		found, err := audit.Run(t.Context(), o)
+		if err != nil || len(found.Unread) != 1 || !strings.HasPrefix(found.Unread[0].Error(), want) || found.Counts.Checked["Service"] != 1 {
 			t.Errorf("%+v, %v; want %s", found, err, want)
 		}
 	}
@@ -290,4 +295,32 @@ func lines(results []report.Result) []string {
 		}
 	}
 	return all
+}
+
+// However many Services an object is about, as many are validated as admission does.
+func TestManyServicesOfAnObject(t *testing.T) {
+	var listeners []any
+	for range 2 * template.MostServices {
+		listeners = append(listeners, map[string]any{
+			"type": "loadbalancer", "configuration": map[string]any{"bootstrap": map[string]any{
+				"annotations": map[string]any{"service.beta.kubernetes.io/dlb-listnr": "v"},
+			}},
+		})
+	}
+	kafka := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": map[string]any{"namespace": "shop", "name": "a"},
+		"spec": map[string]any{"kafka": map[string]any{"listeners": listeners}},
+	}}
+	o, _ := cluster{
+		served:  []*metav1.APIResourceList{resource("kafka.strimzi.io/v1", "kafkas", "Kafka", true)},
+		objects: []*unstructured.Unstructured{kafka},
+	}.options()
+	found, err := audit.Run(t.Context(), o)
+	if err != nil || len(found.Results) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	all := found.Results[0].Findings
+	if len(all) != template.MostServices+1 || all[template.MostServices].ID != "too-many-templates" {
+		t.Errorf("%d findings, the last is %+v", len(all), all[len(all)-1])
+	}
 }

@@ -103,7 +103,7 @@ func NewCommand(cloud Cloud) *cobra.Command {
 			"dropped silently; empty allows all")
 	f.StringSliceVar(&o.members, "member-network", nil,
 		"networks of members: no others get traffic or probes; empty allows all hosts but edges, load balancers and routers, "+
-			"which are never members, and the API, which is one if it is named here by itself, such as 192.0.2.7/32")
+			"which are never members, and the API, which is one if it is also named here by itself, such as 192.0.2.7/32")
 	f.BoolVar(&o.router, "router", false,
 		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
 	f.IntVar(&o.connections, "connections-per-address", 0,

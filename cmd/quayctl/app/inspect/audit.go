@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -152,7 +153,10 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		fmt.Fprintln(stderr, summary)
 	}
 	if unrecorded != nil {
-		return command.Exit(command.ExitUsage, fmt.Errorf("record an Event: %w", unrecorded))
+		found.Unread = append(found.Unread, fmt.Errorf("record an Event: %w", unrecorded))
+	}
+	if len(found.Unread) > 0 {
+		return command.Exit(command.ExitUsage, errors.Join(found.Unread...))
 	}
 	return output.Verdict(found.Results, false)
 }

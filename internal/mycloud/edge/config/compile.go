@@ -29,7 +29,7 @@ type Options struct {
 	// Members are the networks that members have addresses of; nil allows all.
 	Members []netip.Prefix
 	// API are addresses of the cloud's API. No load balancer has one of them, and no member unless it is one of Members by
-	// itself, because the API runs on a node.
+	// itself, because the API runs on a node. Members with nothing else allow all.
 	API []netip.Addr
 }
 
@@ -43,6 +43,9 @@ var noSources = map[string]netip.Prefix{
 // there, and concerns no other one. Before is nil if the edge did nothing.
 func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.EdgeFault) {
 	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, config: &Config{}, groups: map[groupFamily]*memberList{}}
+	c.networks = slices.DeleteFunc(slices.Clone(o.Members), func(p netip.Prefix) bool {
+		return p.IsSingleIP() && slices.Contains(o.API, p.Addr())
+	})
 	c.owners = c.ownersOfAddresses()
 	c.machines = machinesOf(s)
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
@@ -97,6 +100,8 @@ type compiler struct {
 	groups map[groupFamily]*memberList
 	// machines has what addresses belong to that members must not have: load balancers and edges.
 	machines map[netip.Addr]string
+	// networks are those that members must have an address of, unless it is one of the API; empty for all.
+	networks []netip.Prefix
 	config   *Config
 	faults   []cloudv1.EdgeFault
 }

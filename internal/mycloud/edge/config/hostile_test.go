@@ -145,6 +145,8 @@ func TestMembersThatMustNotBe(t *testing.T) {
 	}
 	onNode := options
 	onNode.Members = append(slices.Clone(options.Members), netip.MustParsePrefix("198.51.100.7/32"))
+	onlyOnNode, onNodeNarrow := onNode, onNode
+	onlyOnNode.Members, onNodeNarrow.Members = onNode.Members[2:], []netip.Prefix{onNode.Members[0], onNode.Members[2]}
 	narrow := options
 	narrow.Members = options.Members[:1]
 	edge := func(s *state.State, _ *cloudv1.LoadBalancer) {
@@ -163,6 +165,10 @@ func TestMembersThatMustNotBe(t *testing.T) {
 	}{
 		"the API":                     {options, "198.51.100.7", "that of the API; if that runs on a node, name 198.51.100.7/32 in --member-network"},
 		"the API on a node":           {onNode, "198.51.100.7", ""},
+		"the API, of all":             {onlyOnNode, "198.51.100.7", ""},
+		"another one, of all":         {onlyOnNode, "192.0.2.1", ""},
+		"the API, besides a network":  {onNodeNarrow, "198.51.100.7", ""},
+		"one outside that network":    {onNodeNarrow, "192.0.2.1", "not in a member network"},
 		"loopback":                    {options, "127.0.0.1", "not one of a host"},
 		"unspecified":                 {options, "0.0.0.0", "not one of a host"},
 		"this network":                {options, "0.0.0.1", "not one of a host"},

@@ -108,7 +108,7 @@ func (c *compiler) member(text, family string) (netip.Addr, error) {
 		return address, fmt.Errorf("%q is not an address of family %s", text, family)
 	}
 	contains := func(network netip.Prefix) bool { return network.Contains(address) }
-	alone := netip.PrefixFrom(address, address.BitLen())
+	isAPI, alone := slices.Contains(c.options.API, address), netip.PrefixFrom(address, address.BitLen())
 	switch {
 	case !address.IsGlobalUnicast() || address.Is4In6() || slices.ContainsFunc(noHosts, contains):
 		return address, fmt.Errorf("address %s is not one of a host", address)
@@ -116,10 +116,10 @@ func (c *compiler) member(text, family string) (netip.Addr, error) {
 		return address, fmt.Errorf("address %s is that of %s", address, c.options.Reserved[address])
 	case c.machines[address] != "":
 		return address, fmt.Errorf("address %s is that of %s", address, c.machines[address])
-	case slices.Contains(c.options.API, address) && !slices.Contains(c.options.Members, alone):
+	case isAPI && !slices.Contains(c.options.Members, alone):
 		return address, fmt.Errorf("address %s is that of the API; if that runs on a node, name %s in --member-network of the edge",
 			address, alone)
-	case c.options.Members != nil && !slices.ContainsFunc(c.options.Members, contains):
+	case len(c.networks) > 0 && !isAPI && !slices.ContainsFunc(c.networks, contains):
 		return address, fmt.Errorf("address %s is not in a member network of the edge", address)
 	}
 	return address, nil

@@ -8,12 +8,18 @@ const mostCommands = 500
 
 // tooMany returns the load balancers of which so many members change that a reload is faster.
 func (e *Engine) tooMany() map[string]bool {
-	commands, found := map[string]int{}, map[string]bool{}
+	commands, found, counted := map[string]int{}, map[string]bool{}, map[string]bool{}
 	for _, u := range e.units {
-		id := u.LoadBalancer()
-		if was, ok := e.running.Units[u.Key()]; ok {
+		was, ok := e.running.Units[u.Key()]
+		// Listeners of one kind share the backend of a pool.
+		backend, id := u.Backend(), u.LoadBalancer()
+		if counted[backend] || !ok && e.running.Units != nil {
+			continue
+		}
+		counted[backend] = true
+		if ok {
 			commands[id] += changed(was.Pool, u.Pool)
-		} else if e.running.Units == nil {
+		} else {
 			commands[id] += e.running.Changed(u)
 		}
 		if commands[id] > mostCommands {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library/meaning"
 )
@@ -19,6 +21,8 @@ type Suggestion struct {
 	Entry *Entry
 	// Distance is that of the two, see package meaning.
 	Distance int
+	// Displaced is true if only the domain differs.
+	Displaced bool
 }
 
 // names are the known keys under one prefix or domain, without it.
@@ -108,13 +112,13 @@ func withPort(known, unknown string) string {
 func (c *Catalog) Displaced(key string) (Suggestion, bool) {
 	domain, tail, cut := strings.Cut(key, "/")
 	concerns := c.Concerns(key)
-	if c.Own || !cut || !concerns && (len(c.Kinds) > 0 || !c.mayBeDisplaced(domain)) {
+	if c.Own || !cut || len(domain) > validation.DNS1123SubdomainMaxLength || !concerns && (len(c.Kinds) > 0 || !c.mayBeDisplaced(domain)) {
 		return Suggestion{}, false
 	}
 	for _, known := range c.contents().tails()[tail] {
 		other, _, _ := strings.Cut(known.key, "/")
 		if other != domain && (concerns || akin(domain, other)) {
-			return Suggestion{Key: known.suggested, Near: true, Entry: known.entry, Distance: 1}, true
+			return Suggestion{Key: known.suggested, Near: true, Entry: known.entry, Distance: 1, Displaced: true}, true
 		}
 	}
 	return Suggestion{}, false
@@ -129,14 +133,20 @@ func (c *Catalog) mayBeDisplaced(domain string) bool {
 	return slices.ContainsFunc(c.Prefixes, like) || slices.ContainsFunc(c.SharedPrefixes, like)
 }
 
+// generic are labels of domains that do not name a controller. Two of them do.
+var generic = []string{"service", "load-balancer", "ingress", "kubernetes", "k8s", "networking", "network", "cloud", "annotations"}
+
 // akin reports whether every label of one domain is one of the other, except for the last label of both, such as com.
-// Hyphens do not count.
+// Hyphens do not count, and neither does a generic label alone.
 func akin(a, b string) bool {
 	a, b = withoutLast(a), withoutLast(b)
 	if len(a) > len(b) {
 		a, b = b, a
 	}
 	if a == "" {
+		return false
+	}
+	if slices.ContainsFunc(generic, func(label string) bool { return sameWithoutHyphens(a, label) }) {
 		return false
 	}
 	for label := range strings.SplitSeq(a, ".") {

@@ -141,7 +141,14 @@ func auditRights(role *release.Role) []Grant {
 		return grants // the chart deploys no pods of it
 	}
 	more, _ := selection.Templates(role.Arguments("--service-template"), nil) // whose problems are those of its pods
-	for _, t := range template.For(slices.Concat(template.BuiltIn(), more), strings.Split(names, ",")) {
+	catalogs := strings.Split(names, ",")
+	for i := range catalogs {
+		catalogs[i], _, _ = strings.Cut(catalogs[i], "@")
+	}
+	for _, t := range template.For(slices.Concat(template.BuiltIn(), more), catalogs) {
+		if t.Resource == "" {
+			continue // the chart requires it
+		}
 		grants = append(grants, Grant{Group: t.Group, Resources: []string{t.Resource}, Verbs: list})
 	}
 	return grants

@@ -233,7 +233,7 @@ type Running struct {
 // Changed returns how many servers join or leave the backend of a unit. It is the answer while Units is nil: weights are not
 // known then.
 func (r *Running) Changed(u Unit) int {
-	has, stay := r.Backends[u.backend()], 0
+	has, stay := r.Backends[u.Backend()], 0
 	for _, m := range u.Pool.Members {
 		stay += 1 - has.rank(u, m)
 	}
@@ -265,8 +265,8 @@ func (s *Size) checks() int {
 	return 0
 }
 
-// backend returns the name of the backend that a unit needs; empty if it cannot have one.
-func (u Unit) backend() string {
+// Backend returns the name of the backend that a unit needs; empty if it cannot have one.
+func (u Unit) Backend() string {
 	kind, _, err := kindOf(u.Listener)
 	if err != nil {
 		return ""
@@ -304,7 +304,7 @@ func Of(
 	for _, u := range units {
 		if !u.Removed {
 			pools[u.Pool.ID] = u.Pool
-			wanted[u.backend()] = true
+			wanted[u.Backend()] = true
 		}
 		// What waits for a reload, or is to go, changes nothing for the others.
 		_, runs := accepted[u.Key()]
@@ -317,7 +317,7 @@ func Of(
 		switch {
 		case u.Removed:
 			return 2
-		case len(u.Pool.Members) > running.Backends[u.backend()].Members:
+		case len(u.Pool.Members) > running.Backends[u.Backend()].Members:
 			return 1
 		}
 		return 0
@@ -328,7 +328,7 @@ func Of(
 			continue
 		}
 		p.charge(u, len(u.Pool.Members))
-		if old, ok := accepted[u.Key()]; ok && !wanted[old.backend()] {
+		if old, ok := accepted[u.Key()]; ok && !wanted[old.Backend()] {
 			p.charge(old, len(old.Pool.Members))
 		}
 	}
@@ -336,11 +336,11 @@ func Of(
 		forms := []Unit{u}
 		if old, ok := accepted[u.Key()]; ok {
 			forms = append(forms, u.before(old, pools), old)
-			if !wanted[old.backend()] {
+			if !wanted[old.Backend()] {
 				// It may have this for what it wants instead.
 				p.release(old)
 			}
-		} else if size := running.Backends[u.backend()]; accepted == nil && refused[u.Key()] == nil && size.Members > 0 && u.exceeds(size) {
+		} else if size := running.Backends[u.Backend()]; accepted == nil && refused[u.Key()] == nil && size.Members > 0 && u.exceeds(size) {
 			forms = append(forms, u.within(size))
 		}
 		var reason error
@@ -384,7 +384,7 @@ type planner struct {
 
 // charge gives a load balancer what it has for the backend of a unit, up to a number of members.
 func (p *planner) charge(u Unit, members int) {
-	name := u.backend()
+	name := u.Backend()
 	size := p.running.Backends[name]
 	if _, ok := p.charged[name]; ok || size.Members == 0 {
 		return
@@ -397,7 +397,7 @@ func (p *planner) charge(u Unit, members int) {
 
 // release takes back what a load balancer has for the backend of a unit, unless the plan has that backend.
 func (p *planner) release(u Unit) {
-	name := u.backend()
+	name := u.Backend()
 	size, ok := p.charged[name]
 	if _, used := p.backends[name]; used || !ok {
 		return
@@ -412,7 +412,7 @@ func (p *planner) add(u Unit) error {
 	if _, _, err := kindOf(u.Listener); err != nil {
 		return err
 	}
-	name, checks, servers := u.backend(), 0, 0
+	name, checks, servers := u.Backend(), 0, 0
 	if _, ok := p.backends[name]; !ok {
 		charged := p.charged[name]
 		servers = max(len(u.Pool.Members)-charged.Members, 0)

@@ -89,7 +89,7 @@ func (p *planner) serversOf(u Unit) *shares {
 
 // fits returns an error if a unit needs more than its load balancer may still have. A backend always has what it has.
 func (p *planner) fits(u Unit, servers, checks int) error {
-	if has := p.running.Backends[u.backend()]; has.Members >= len(u.Pool.Members) && (has.Checked || checks == 0) {
+	if has := p.running.Backends[u.Backend()]; has.Members >= len(u.Pool.Members) && (has.Checked || checks == 0) {
 		return nil
 	}
 	if left := p.serversOf(u).left(u.LoadBalancer()); servers > left {

@@ -224,7 +224,7 @@ func TestChecksAfterStart(t *testing.T) {
 	_, running, _ := planned([]Unit{unit(false)}, Running{}, files)
 	for _, name := range []string{"monitor added", "started again"} {
 		p, _, servers := planned([]Unit{unit(true)}, running, files)
-		checked := p.Sizes()[unit(true).backend()].Checked
+		checked := p.Sizes()[unit(true).Backend()].Checked
 		if checked || servers["x"] != 2000 || len(p.Units) != 1 || len(p.Faults) != 1 {
 			t.Errorf("%s: %d servers, checked %t, faults %v", name, servers["x"], checked, p.Faults)
 		}
@@ -262,7 +262,7 @@ func TestMoveWithinShare(t *testing.T) {
 	after.Listener.ProxyProtocol = cloudv1.ProxyProtocolV1
 	_, running, _ := planned([]Unit{before}, Running{}, 1<<20)
 	p, _, servers := planned([]Unit{after}, running, 1<<20)
-	if len(p.Faults) > 0 || servers["x"] != most || p.backendOf[after.Key()] != after.backend() {
+	if len(p.Faults) > 0 || servers["x"] != most || p.backendOf[after.Key()] != after.Backend() {
 		t.Errorf("%d servers of %v, faults %v", servers["x"], p.backendOf, p.Faults)
 	}
 }
@@ -288,7 +288,7 @@ func TestPoolThatIsLeft(t *testing.T) {
 	refused := Refusals{}
 	refused.Add(moved.Key(), &WaitingError{"waits"})
 	p := Of([]Unit{moved}, noCertificates, running, refused, 1<<20)
-	if len(p.Backends) != 1 || len(p.Backends[0].Servers) != 3 || p.Backends[0].Name != served("x", 0, 0).backend() {
+	if len(p.Backends) != 1 || len(p.Backends[0].Servers) != 3 || p.Backends[0].Name != served("x", 0, 0).Backend() {
 		t.Errorf("backends %+v, want the former one with three members", p.Backends)
 	}
 }
