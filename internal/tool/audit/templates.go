@@ -90,13 +90,11 @@ func (a *audit) annotated(ctx context.Context, r *metav1.APIResource, known []te
 		value := template.Value(o.Object)
 		services, size, cut := 0, 0, false
 		findings, paths := a.reviewer.Generated(o.GetNamespace(), o.GetName(), value,
-			template.Of(known, o.GetAPIVersion(), o.GetKind()), func(path string) map[string]string {
+			template.Of(known, o.GetAPIVersion(), o.GetKind()), func(path string) (map[string]string, bool) {
 				of := value.Strings(path)
 				services, size = services+1, size+len(of)
-				if cut = services > 1 && (services > template.MostServices || size > template.MostAnnotations); cut {
-					return nil
-				}
-				return of
+				cut = services > 1 && (services > template.MostServices || size > template.MostAnnotations)
+				return of, !cut
 			})
 		if cut {
 			findings = append(findings, review.Later(review.IDTooManyTemplates, fmt.Sprintf(

@@ -16,15 +16,16 @@ import (
 const annotationsField = "metadata.annotations"
 
 // Generated returns the findings about the annotations of Services that a controller will create for an object, at their paths
-// in it. annotations returns those at a path; nil ends the review. paths are those with annotations that concern a catalog:
-// without any, there is nothing to check.
+// in it. annotations returns those at a path; the review ends where it is not ok. paths are those with annotations that concern
+// a catalog: without any, there is nothing to check.
 func (r *Reviewer) Generated(
-	namespace, name string, o template.Source, templates []template.Template, annotations func(path string) map[string]string,
+	namespace, name string, o template.Source, templates []template.Template,
+	annotations func(path string) (of map[string]string, ok bool),
 ) (findings []finding.Finding, paths []string) {
 	for _, t := range templates {
 		for _, p := range t.Places(o) {
-			of := annotations(p.Path)
-			if of == nil {
+			of, ok := annotations(p.Path)
+			if !ok {
 				return findings, paths
 			}
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: of}}

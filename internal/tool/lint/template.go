@@ -26,10 +26,10 @@ func (l *Linter) templates(apiVersion, kind string) []template.Template {
 func (l *Linter) generated(o *manifest.Object, templates []template.Template, reviewer *Reviewer) (r report.Result, ok bool) {
 	meta, _ := manifest.Decode[metav1.PartialObjectMetadata](o)
 	wrong := map[string][]manifest.Mistake{} // by path
-	findings, paths := reviewer.Generated(l.namespace(meta.Namespace), meta.Name, o, templates, func(path string) map[string]string {
+	findings, paths := reviewer.Generated(l.namespace(meta.Namespace), meta.Name, o, templates, func(path string) (map[string]string, bool) {
 		annotations, mistakes := o.Strings(path)
 		wrong[path] = mistakes
-		return annotations
+		return annotations, true
 	})
 	var mistakes []manifest.Mistake
 	for _, path := range paths {
