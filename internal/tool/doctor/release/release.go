@@ -10,7 +10,9 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
@@ -127,11 +129,14 @@ func (r *Release) Installed(ctx context.Context) doctor.Result {
 	r.Audit = findRole(auditComponent, accounts.Items)
 	r.Mutating, r.Validating = mutating.Items, validating.Items
 	if r.Audit != nil {
-		// Without it, only fewer rights of the audit are checked.
-		if jobs, err := r.API.BatchV1().CronJobs(r.Namespace).List(ctx, r.Selector(auditComponent)); err == nil {
-			for i := range jobs.Items {
-				r.Audit.Template = &jobs.Items[i].Spec.JobTemplate.Spec.Template
-			}
+		jobs, err := r.API.BatchV1().CronJobs(r.Namespace).List(ctx, r.Selector(auditComponent))
+		if apierrors.IsForbidden(err) {
+			jobs = &batchv1.CronJobList{} // without it, only fewer rights of the audit are checked
+		} else if err != nil {
+			return doctor.Unread(what, err)
+		}
+		for i := range jobs.Items {
+			r.Audit.Template = &jobs.Items[i].Spec.JobTemplate.Spec.Template
 		}
 	}
 	for i := range deployments.Items {
