@@ -51,17 +51,25 @@ func TestManyMembersChangeAtOnce(t *testing.T) {
 // So do those that have changed while the agent was away.
 func TestManyMembersChangeWithoutTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
+		// second is true if another listener has the same pool.
+		second        bool
 		before, after int
 		reloads       bool
 	}{
-		"few join":   {before: 1, after: 1 + mostCommands},
-		"many join":  {before: 1, after: 2 + mostCommands, reloads: true},
-		"many leave": {before: 2 + mostCommands, after: 1, reloads: true},
+		"few join":               {before: 1, after: 1 + mostCommands},
+		"few join a pool of two": {second: true, before: 1, after: 1 + mostCommands},
+		"many join":              {before: 1, after: 2 + mostCommands, reloads: true},
+		"many leave":             {before: 2 + mostCommands, after: 1, reloads: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, nil)
 			l, p := other(t)
 			c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}}
+			if test.second {
+				second := l
+				second.Key, second.Port = "tcp/8099", 8099
+				c.Listeners = append(c.Listeners, second)
+			}
 			alive := member(t, "a")
 			has := func(members int) {
 				c.Pools[0].Members = nil
