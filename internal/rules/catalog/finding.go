@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -72,37 +71,9 @@ func (v *View) unknownPort(s *Setting) finding.Finding {
 	}
 	remedy := "remove the key: the Service has no ports"
 	if len(v.Service.Spec.Ports) > 0 {
-		remedy = "use one of " + v.portNames()
+		remedy = "use one of " + v.ports.String()
 	}
 	return v.finding(s, library.IDUnknownPort, document.Refused, message, remedy)
-}
-
-// portNames lists the numbers and names of ports that a suffix may be.
-func (v *View) portNames() string {
-	if v.portList == "" {
-		v.portList = v.listPorts()
-	}
-	return v.portList
-}
-
-func (v *View) listPorts() string {
-	const most = 10
-	var names []string
-	seen := map[string]bool{}
-	for i, p := range v.Service.Spec.Ports {
-		if i == most {
-			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(v.Service.Spec.Ports)-most)
-		}
-		text := spec.Number(p)
-		if p.Name != "" {
-			text += " (" + p.Name + ")"
-		}
-		if !seen[text] {
-			names = append(names, text)
-			seen[text] = true
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // ambiguous reports ports that two forms of a key set. The finding points to the form by name, because the one by

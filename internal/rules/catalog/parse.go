@@ -3,7 +3,6 @@ package catalog
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
+	"quaymaster.dev/internal/rules/catalog/spec"
 )
 
 // Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable, but remembers what was
@@ -202,11 +202,7 @@ type View struct {
 	suggestions map[string]library.Suggestion
 	// uncertain holds the entries whose value is not known because a suffix is wrong.
 	uncertain map[*library.Entry]bool
-	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed, if there are many ports.
-	portsByNumber map[int32][]int
-	portsByName   map[string][]int
-	// portList is the result of portNames.
-	portList string
+	ports     spec.Ports
 }
 
 // Setting is one annotation of a Service.
@@ -244,7 +240,7 @@ func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 
 // newView parses the annotations, except for those that have been parsed before.
 func newView(c *library.Catalog, p *Parsed, known reusable) *View {
-	v := &View{Contents: c.Contents(), catalog: c, set: p.set, Service: p.Service}
+	v := &View{Contents: c.Contents(), catalog: c, set: p.set, Service: p.Service, ports: spec.PortsOf(p.Service)}
 	v.settings = make([]*Setting, 0, len(p.keys))
 	m := &memory{}
 	for i, key := range p.keys {
@@ -319,7 +315,7 @@ func (v *View) init(s *Setting, key string, e *library.Entry, b document.Binding
 		_, s.shadowed = v.Service.Annotations[s.name]
 	}
 	if suffix != "" {
-		s.ports, s.named = v.resolve(suffix[1:], s.onPorts[:0])
+		s.ports, s.named = v.ports.Resolve(suffix[1:], s.onPorts[:0])
 		if !e.PortForm || len(s.ports) == 0 {
 			v.markUncertain(e)
 		}
@@ -348,61 +344,6 @@ func (v *View) lookUp(key string) (e *library.Entry, b document.Bindings, suffix
 		}
 	}
 	return nil, nil, "", false
-}
-
-// fewPorts is the number of ports up to which a search is cheaper than an index.
-const fewPorts = 8
-
-// resolve appends the indices of the ports that a suffix refers to: digits are a port number, anything else is a port
-// name.
-func (v *View) resolve(suffix string, found []int) (ports []int, named bool) {
-	if named = suffix == "" || strings.Trim(suffix, "0123456789") != ""; named {
-		return v.portsNamed(suffix, found), true
-	}
-	number, err := strconv.ParseInt(suffix, 10, 32)
-	if err != nil || suffix[0] == '0' {
-		return nil, false
-	}
-	return v.portsNumbered(int32(number), found), false
-}
-
-func (v *View) portsNamed(name string, found []int) []int {
-	if name == "" || v.indexPorts() {
-		return v.portsByName[name]
-	}
-	for i := range v.Service.Spec.Ports {
-		if v.Service.Spec.Ports[i].Name == name {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-func (v *View) portsNumbered(number int32, found []int) []int {
-	if v.indexPorts() {
-		return v.portsByNumber[number]
-	}
-	for i := range v.Service.Spec.Ports {
-		if v.Service.Spec.Ports[i].Port == number {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// indexPorts indexes the ports if there are many, and reports whether it did.
-func (v *View) indexPorts() bool {
-	if len(v.Service.Spec.Ports) <= fewPorts || v.portsByNumber != nil {
-		return v.portsByNumber != nil
-	}
-	v.portsByNumber, v.portsByName = map[int32][]int{}, map[string][]int{}
-	for i, p := range v.Service.Spec.Ports {
-		v.portsByNumber[p.Port] = append(v.portsByNumber[p.Port], i)
-		if p.Name != "" {
-			v.portsByName[p.Name] = append(v.portsByName[p.Name], i)
-		}
-	}
-	return true
 }
 
 // assign decides which setting governs each port: the form for the port, else the plain key.

@@ -56,7 +56,7 @@ func (v *View) nearestForPort(key string, best library.Suggestion) library.Sugge
 	}
 	for i, reading := range readings {
 		s := v.catalog.Nearest(prefix + reading[0])
-		ports, _ := v.resolve(reading[1], nil)
+		ports, _ := v.ports.Resolve(reading[1], nil)
 		if s.Entry == nil || len(ports) == 0 || !s.Entry.PortForm {
 			s.Distance += unknownLetter * len(reading[1])
 		} else {

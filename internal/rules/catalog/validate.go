@@ -165,7 +165,7 @@ func (v *View) port(s *Setting) (text string, known bool) {
 		if !bound {
 			continue
 		}
-		ports, named := v.resolve(text, nil)
+		ports, named := v.ports.Resolve(text, nil)
 		return text, len(ports) > 0 && (place == check.PlacePortRef || named == (place == check.PlacePortName))
 	}
 	return "", true
