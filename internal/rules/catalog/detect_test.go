@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"quaymaster.dev/internal/rules/annotation"
@@ -35,6 +36,8 @@ func TestDetectRecognisesTypos(t *testing.T) {
 		"clustermesh.cilium.io/global":                                 nil,
 		"service.kubernetes.io/load-balancer-source-ranges":            nil,
 		"prometheus.io/scrape":                                         nil,
+		strings.Repeat("metallb.", 31) + "org/address-pool":            {"metallb"},
+		strings.Repeat("metallb.", 32) + "org/address-pool":            nil, // longer than a domain may be
 	} {
 		if got := library.BuiltIn().Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
 			t.Errorf("%s: detected %q, want %q", key, got, want)
