@@ -46,7 +46,7 @@ func TestAttacks(t *testing.T) {
 	}
 	slices.Sort(idle)
 	if len(idle) > 0 && idle[len(idle)/2] > idleLimit {
-		t.Errorf("idle webhooks use %d MiB, more than %d MiB", idle[len(idle)/2]/mebibyte, idleLimit/mebibyte)
+		t.Errorf("idle webhooks use %.1f MiB, more than %d MiB", float64(idle[len(idle)/2])/mebibyte, idleLimit/mebibyte)
 	}
 	text := strings.Join(table, "\n") + "\n"
 	t.Log("\n" + text)

@@ -25,8 +25,10 @@ import (
 
 // Limits on the webhook, of which a tenant must not make it exceed any.
 const (
-	mebibyte    = 1 << 20
-	idleLimit   = 40 * mebibyte
+	mebibyte = 1 << 20
+	// idleLimit is the goal after load in docs/explanation/performance.md: these webhooks have answered reviews before
+	// they are measured, and the pages of the program count, of which more are resident the more the machine has cached.
+	idleLimit   = 48 * mebibyte
 	growthLimit = 32 * mebibyte // in addition to half of the idle memory
 	// requestLimit is how much CPU time a request may cost, as a multiple of yardstick: machines differ, and one machine
 	// from minute to minute.
