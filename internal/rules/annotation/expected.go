@@ -196,9 +196,6 @@ func (t *Type) limits(unit string) string {
 			high = param
 		case "len":
 			return " of " + param + unit
-		case "dive", "keys":
-			// The remaining tags validate the elements.
-			return bounds(low, high, unit)
 		}
 	}
 	return bounds(low, high, unit)

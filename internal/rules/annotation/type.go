@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Type describes the values of a key, in the dialect of the controller that reads it.
@@ -115,7 +117,7 @@ const (
 	OrderedUnits Dialect = "ordered-units"
 )
 
-// Problems returns the mistakes in the definition of a type, for tests of catalogs.
+// Problems returns the mistakes in the definition of a type.
 func (t *Type) Problems() []string {
 	var problems []string
 	add := func(wrong bool, text string) {
@@ -144,8 +146,42 @@ func (t *Type) Problems() []string {
 	if _, err := regexp.Compile(t.Pattern); err != nil {
 		add(true, err.Error())
 	}
+	if t.Rule != "" && len(problems) == 0 {
+		problems = t.ruleProblems()
+	}
 	for _, part := range t.parts() {
 		problems = append(problems, part.Problems()...)
 	}
 	return problems
+}
+
+// samples are values as rules validate them.
+var samples = map[Kind]any{
+	Text: "x", Int: int64(1), Float: 1.0, Duration: time.Second, List: []string{"x"}, Map: map[string]string{"x": "x"},
+}
+
+// ruleProblems returns the mistakes in the rule. The validator panics on them when it first meets them, which depends on
+// the value; so they are looked for in each tag alone.
+func (t *Type) ruleProblems() []string {
+	sample, known := samples[t.Type]
+	if !known {
+		return []string{"has a rule, but is of a type that has none"}
+	}
+	var problems []string
+	for _, tag := range strings.FieldsFunc(t.Rule, func(r rune) bool { return r == ',' || r == '|' }) {
+		alone := &Type{Type: t.Type, Rule: tag}
+		if panics(func() { _, _ = newLimit(alone), check(sample, tag) }) {
+			problems = append(problems, fmt.Sprintf("has %q in its rule, which does not exist, has a wrong parameter or is for other types", tag))
+		}
+	}
+	if len(problems) == 0 && panics(func() { t.Expected() }) {
+		return []string{fmt.Sprintf("has the rule %q, which requires allowed", t.Rule)}
+	}
+	return problems
+}
+
+func panics(f func()) (panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	f()
+	return false
 }

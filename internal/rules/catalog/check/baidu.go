@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 var baiduFuncs = map[string]Func{
@@ -16,9 +15,7 @@ var baiduFuncs = map[string]Func{
 
 func atMostWhere(s Subject) string {
 	other, found := s.Other(s.With["key"])
-	most, err := strconv.ParseFloat(s.With["max"], 64)
-	must(err)
-	if !found || !slices.Contains(other.List, s.With["is"]) || s.Value.Number <= most {
+	if !found || !slices.Contains(other.List, s.With["is"]) || s.Value.Number <= s.most() {
 		return ""
 	}
 	return fmt.Sprintf("be at most %s if %s is %s", s.With["max"], s.View.Expand(s.With["key"]), s.With["is"])

@@ -20,7 +20,7 @@ type Func struct {
 	// Args are the required arguments, Optional the optional ones.
 	Args, Optional []string
 	// Check returns a problem that completes "must …"; it returns the empty string if there is none, or if it depends
-	// on an invalid value.
+	// on an invalid value. Catalogs of users can name any function, so the value may be of any type.
 	Check func(s Subject) string
 	// CheckAll does the same for checks of the whole Service that may report several problems. Only one of the two is
 	// set.
@@ -84,6 +84,12 @@ func (s Subject) Other(key string) (v annotation.Value, found bool) { return s.V
 func (s Subject) placeholder(name string) string {
 	text, _ := s.View.Placeholder(name)
 	return text
+}
+
+// most returns the argument max, which the catalog's validation has found to be a number.
+func (s Subject) most() float64 {
+	most, _ := strconv.ParseFloat(s.With["max"], 64)
+	return most
 }
 
 // Find returns the problems that the function reports.
@@ -185,9 +191,7 @@ func compare(s Subject, words string, holds func(a, b float64) bool) string {
 
 func productAtMost(s Subject) string {
 	other, found := s.Other(s.With["key"])
-	most, err := strconv.ParseFloat(s.With["max"], 64)
-	must(err)
-	if !found || s.Value.Number*other.Number <= most {
+	if !found || s.Value.Number*other.Number <= s.most() {
 		return ""
 	}
 	return fmt.Sprintf("be lower: multiplied by %s, which is %s, it must be at most %s",
@@ -242,11 +246,4 @@ func merge(tables ...map[string]Func) map[string]Func {
 		}
 	}
 	return all
-}
-
-// must panics on an error that only a bug in the program can cause, never its input.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

@@ -183,7 +183,9 @@ func isPort(text string) bool {
 
 func linodePortMembers(s Subject) string {
 	var members map[string]any
-	must(json.Unmarshal([]byte(s.Value.Text), &members)) // The type is a JSON object.
+	if json.Unmarshal([]byte(s.Value.Text), &members) != nil {
+		return "" // the type is a JSON object, which reports that
+	}
 	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, strings.ToLower(name)) {

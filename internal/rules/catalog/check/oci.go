@@ -65,7 +65,6 @@ func ociMbps(text string) int {
 	if errors.Is(err, strconv.ErrRange) {
 		return ociGreatestBandwidth + 1
 	}
-	must(err)
 	return mbps
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"quaymaster.dev/internal/rules/annotation"
@@ -71,10 +70,8 @@ func atMostSoMany(s Subject) string {
 }
 
 func atMostDistinct(s Subject) string {
-	most, err := strconv.Atoi(s.With["max"])
-	must(err)
-	if distinct := slices.Compact(slices.Sorted(slices.Values(s.Value.List))); len(distinct) > most {
-		return fmt.Sprintf("have at most %d elements, but has %d", most, len(distinct))
+	if distinct := slices.Compact(slices.Sorted(slices.Values(s.Value.List))); float64(len(distinct)) > s.most() {
+		return fmt.Sprintf("have at most %s elements, but has %d", s.With["max"], len(distinct))
 	}
 	return ""
 }

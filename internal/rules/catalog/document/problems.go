@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -237,8 +238,14 @@ func (p *problems) call(where string, c *Call) {
 		if arg == "field" && !spec.Has(c.With[arg]) {
 			p.add("%s passes %s an unknown field %s", where, c.Name, c.With[arg])
 		}
-		if arg == "key" && !p.names[c.With[arg]] {
+		if (arg == "key" || arg == "than") && !p.names[c.With[arg]] {
 			p.add("%s passes %s an unknown key %s", where, c.Name, c.With[arg])
+		}
+		if _, err := strconv.ParseFloat(c.With[arg], 64); arg == "max" && err != nil {
+			p.add("%s passes %s max %q, which must be a number", where, c.Name, c.With[arg])
+		}
+		if arg == "rule" {
+			p.typ(where+" passes "+c.Name+" a value that", &annotation.Type{Type: annotation.Text, Rule: c.With[arg]})
 		}
 	}
 }
