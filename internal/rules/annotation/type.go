@@ -168,9 +168,9 @@ func (t *Type) ruleProblems() []string {
 		return []string{"has a rule, but is of a type that has none"}
 	}
 	var problems []string
-	for _, tag := range strings.FieldsFunc(t.Rule, func(r rune) bool { return r == ',' || r == '|' }) {
+	for tag := range strings.SplitSeq(strings.ReplaceAll(t.Rule, "|", ","), ",") {
 		alone := &Type{Type: t.Type, Rule: tag}
-		if panics(func() { _, _ = newLimit(alone), check(sample, tag) }) {
+		if tag == "" || panics(func() { _, _ = newLimit(alone), check(sample, tag) }) {
 			problems = append(problems, fmt.Sprintf("has %q in its rule, which does not exist, has a wrong parameter or is for other types", tag))
 		}
 	}

@@ -21,6 +21,7 @@ func TestProblemsOfRules(t *testing.T) {
 		"unknown tag behind":       {Type{Type: Text, Rule: "min=10,nosuch"}, wrong},
 		"tag of elements":          {Type{Type: List, Rule: "dive,oneof=a b"}, wrong},
 		"unknown alternative":      {Type{Type: Text, Rule: "min=1|nosuch", Allowed: "a text"}, wrong},
+		"empty tag":                {Type{Type: Text, Rule: "min=1,"}, wrong},
 		"no number":                {Type{Type: Text, Rule: "max=many"}, wrong},
 		"no number behind":         {Type{Type: Text, Rule: "min=10,max=many"}, wrong},
 		"no integer":               {Type{Type: Int, Rule: "max=1.5"}, wrong},

@@ -191,9 +191,13 @@ func (v *View) Value(key string) annotation.Value {
 }
 
 // PortValue returns the value of an annotation with a form for ports, at the port with an index in spec.ports. known is
-// false if the Service has a finding about the value. If the annotation does not apply, it returns the empty Value.
+// false if the Service has a finding about the value, or the catalog does not know the key. If the annotation does not
+// apply, it returns the empty Value.
 func (v *View) PortValue(key string, port int) (value annotation.Value, known bool) {
-	e := v.ByName[key]
+	e, found := v.ByName[key]
+	if !found {
+		return annotation.Value{}, false
+	}
 	value, known = v.valueAt(e, port)
 	if known && !v.appliesAt(e, port) {
 		return annotation.Value{}, true
