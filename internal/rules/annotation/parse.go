@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,7 +88,7 @@ func (t *Type) Complete(empty Empty) {
 	}
 }
 
-// parts returns the types of the parts of a list or map.
+// parts returns the types of the parts of a list, a map or JSON.
 func (t *Type) parts() []*Type {
 	parts := slices.Collect(maps.Values(t.Entries))
 	for _, part := range []*Type{t.Of, t.Keys} {
@@ -361,59 +360,10 @@ func (t *Type) parseElement(raw string) (string, error) {
 	return v.Text, err
 }
 
-func (t *Type) parseJSON(text string) error {
-	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return fmt.Errorf("invalid JSON: %w", err)
-	}
-	if !t.fits(value) {
-		return errUnexplained
-	}
-	return nil
-}
-
-// fits reports whether JSON is of the type. Go accepts null for any value.
-func (t *Type) fits(value any) bool {
-	if t == nil || value == nil {
-		return true
-	}
-	switch text, isText := value.(string); t.Type {
-	case Text:
-		return isText
-	case Enum:
-		return isText && t.accepts(text)
-	case Int:
-		number, isNumber := value.(float64)
-		return isNumber && t.accepts(strconv.FormatFloat(number, 'f', -1, 64))
-	default: // JSON: a type of something else in JSON is invalid
-	}
-	array, isArray := value.([]any)
-	object, isObject := value.(map[string]any)
-	switch {
-	case len(t.Values) == 0:
-	case isArray && slices.Contains(t.Values, jsonArray), isObject && slices.Contains(t.Values, jsonObject):
-	default:
-		return false
-	}
-	misfit := func(inner any) bool { return !t.Of.fits(inner) }
-	for key, inner := range object {
-		if t.Keys != nil && !t.Keys.accepts(key) || misfit(inner) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(array, misfit)
-}
-
 func (t *Type) accepts(text string) bool {
 	_, err := t.Parse(text)
 	return err == nil
 }
-
-// The Values of a JSON type.
-const (
-	jsonArray  = "array"
-	jsonObject = "object"
-)
 
 // checkNumber validates an integer, or a duration in nanoseconds, by the rule.
 func checkNumber[Number int64 | time.Duration](t *Type, n Number) error {

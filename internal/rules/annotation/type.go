@@ -4,6 +4,7 @@ package annotation
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,14 +33,23 @@ type Type struct {
 	// EmptyElements is what the controller does with an empty element of a list; the default is invalid.
 	EmptyElements Empty `json:"emptyElements,omitempty"`
 	// Of is the type of a list's elements, or of a map's values; the default is text. For JSON it is the type of the
-	// elements or values, which is text, an enum, an integer or JSON; by default they may be anything.
+	// elements or values, which is text, an enum, an integer, a boolean or JSON; by default they may be anything.
 	Of *Type `json:"of,omitempty"`
 	// Keys is the type of the keys of a map or of a JSON object; the default is text.
 	Keys *Type `json:"keys,omitempty"`
 	// UniqueKeys is true if the controller refuses a map with duplicate keys.
 	UniqueKeys bool `json:"uniqueKeys,omitempty"`
-	// Entries holds the types of the values of specific keys of a map; Of is the type of all other values.
+	// Entries holds the types of the values of specific keys of a map, or of the fields of a JSON object, whose names are
+	// read in any case; Of is the type of all other values. Without Of, a controller ignores other fields.
 	Entries map[string]*Type `json:"entries,omitempty"`
+	// Required are the fields that a JSON object must have, neither null nor an empty text or list. Of names that are
+	// separated by |, one is enough.
+	Required []string `json:"required,omitempty"`
+	// By is the field of a JSON object that decides what else is required, and Cases what that is by its value.
+	By    string              `json:"by,omitempty"`
+	Cases map[string][]string `json:"cases,omitempty"`
+	// Exclusive are names of fields, separated by |, of which a JSON object must have only one.
+	Exclusive []string `json:"exclusive,omitempty"`
 	// Escape is true if a backslash in a map escapes the next character.
 	Escape bool `json:"escape,omitempty"`
 	// Rule validates the parsed value: a string, an int, a float64, a time.Duration, a []string, or a
@@ -134,15 +144,24 @@ func (t *Type) Problems() []string {
 	empties := []Empty{"", Absent, Allowed, Invalid}
 	add(!slices.Contains(kinds, t.Type), fmt.Sprintf("has an unknown type %q", t.Type))
 	add(t.Type == Enum && len(t.Values) == 0, "is an enum without values")
-	isNested := t.Type == JSON && t.Of != nil
-	add(isNested && !slices.Contains([]Kind{Text, Enum, Int, JSON}, t.Of.Type), "is JSON of a type that cannot be checked")
+	for _, part := range t.parts() {
+		known := part == t.Keys || slices.Contains([]Kind{Text, Enum, Int, Bool, JSON}, part.Type)
+		add(t.Type == JSON && !known, "is JSON of a type that cannot be checked")
+	}
+	for _, one := range slices.Concat(t.Required, t.Exclusive, slices.Concat(slices.Collect(maps.Values(t.Cases))...)) {
+		for name := range strings.SplitSeq(one, "|") {
+			add(t.Entries[name] == nil, fmt.Sprintf("requires or excludes the field %q, which is not among the entries", name))
+		}
+	}
+	add(t.By != "" && t.Entries[t.By] == nil || (t.By == "") != (len(t.Cases) == 0), "must have cases, and the field that decides, or neither")
 	add(t.Pattern != "" && t.Allowed == "", "has a pattern, which requires allowed")
 	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect),
 		fmt.Sprintf("has a dialect %q of a different type", t.Dialect))
 	add(!slices.Contains(empties, t.Empty) || !slices.Contains(empties, t.EmptyElements),
 		"has an unknown empty or emptyElements")
-	add(t.Type != Map && (len(t.Entries) > 0 || t.Escape || t.UniqueKeys),
+	add(t.Type != Map && (t.Type != JSON && len(t.Entries) > 0 || t.Escape || t.UniqueKeys),
 		"has entries, escape or uniqueKeys, but is not a map")
+	add(t.Type != JSON && (len(t.Required) > 0 || t.By != "" || len(t.Exclusive) > 0), "has required, by or exclusive, but is not JSON")
 	if _, err := regexp.Compile(t.Pattern); err != nil {
 		add(true, err.Error())
 	}

@@ -181,6 +181,59 @@ func TestJSONOf(t *testing.T) {
 	}
 }
 
+func TestJSONFields(t *testing.T) {
+	action := &Type{
+		Type: JSON, Values: []string{jsonObject}, Required: []string{"type"}, By: "type", Exclusive: []string{"target|name"},
+		Cases: map[string][]string{"redirect": {"redirect"}, "forward": {"target|name"}},
+		Entries: map[string]*Type{
+			"type": {Type: Enum, Values: []string{"redirect", "forward"}}, "target": {Type: Text}, "name": {Type: Text}, "sticky": {Type: Bool},
+			"redirect": {Type: JSON, Values: []string{jsonObject}, Entries: map[string]*Type{"code": {Type: Int, Rule: "min=301,max=302"}}},
+		},
+	}
+	list := &Type{Type: JSON, Values: []string{jsonArray}, Of: action}
+	action.Complete("")
+	list.Complete("")
+	if problems := list.Problems(); len(problems) > 0 {
+		t.Errorf("problems: %q", problems)
+	}
+	for value, want := range map[string]struct {
+		typ           *Type
+		wrong, unread string
+	}{
+		`{"type": "redirect", "redirect": {"code": 301}}`:          {action, "", ""},
+		`{"Type": "redirect", "Redirect": {"Code": 301}}`:          {action, "", ""},
+		`{"type": "forward", "name": "a", "target": null}`:         {action, "", ""},
+		`{"type": "forward", "name": "a", "sticky": true}`:         {action, "", ""},
+		`{"type": "forward", "name": "a", "stiky": true}`:          {action, "", "stiky"},
+		`{"type": "redirect", "redirect": {"code": 301, "x":1}}`:   {action, "", "redirect.x"},
+		`{"type": "redirect", "redirect": {"code": 303}}`:          {action, "redirect.code must be an integer between 301 and 302", ""},
+		`{"type": "redirect", "redirect": {}}`:                     {action, "", ""},
+		`{"type": "redirect"}`:                                     {action, "it lacks redirect", ""},
+		`{"type": "forward", "name": ""}`:                          {action, "it lacks target or name", ""},
+		`{"type": "forward", "name": "a", "target": "b"}`:          {action, "it must have only one of target and name", ""},
+		`{"type": "forward", "name": "a", "sticky": "true"}`:       {action, "sticky must be true or false, without quotes", ""},
+		`{"type": "mirror"}`:                                       {action, "type must be one of redirect, forward", ""},
+		`{}`:                                                       {action, "it lacks type", ""},
+		`null`:                                                     {action, "it lacks type", ""},
+		`[null]`:                                                   {list, "[0] lacks type", ""},
+		`{"type": "redirect", "redirect": null}`:                   {action, "it lacks redirect", ""},
+		`[{"type": "forward", "name": "a"}, {"name": "a"}]`:        {list, "[1] lacks type", ""},
+		`[{"type": "forward", "name": "a", "x": 1}]`:               {list, "", "[0].x"},
+		`{"type": "forward", "name": "a", "x.%s\n": 1}`:            {action, "", `"x.%s\n"`},
+		`{"type": "redirect", "redirect": {"code": 303, "%d": 1}}`: {action, "redirect.code must be an integer between 301 and 302", ""},
+		`[1]`: {list, "[0] must be a JSON object", ""},
+	} {
+		wrong := ""
+		if _, err := want.typ.Parse(value); err != nil {
+			wrong = err.Error()
+		}
+		unread, _, _ := want.typ.UnreadField(value)
+		if wrong != want.wrong || want.wrong == "" && unread != want.unread {
+			t.Errorf("%s: got %q and the unread field %q, want %q and %q", value, wrong, unread, want.wrong, want.unread)
+		}
+	}
+}
+
 func TestParseMap(t *testing.T) {
 	attributes := &Type{
 		Type: Map, Trim: true, Escape: true, Keys: &Type{Type: Text, Rule: "min=1"},

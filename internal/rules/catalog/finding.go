@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -61,6 +62,16 @@ func (v *View) invalid(s *Setting) finding.Finding {
 		f.Remedy = "for example " + s.Valid
 	}
 	return f
+}
+
+// unreadField reports a field of JSON that the controller ignores.
+func (v *View) unreadField(s *Setting, path string, known []string) finding.Finding {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	remedy := "use only " + strings.Join(known, ", ")
+	if suggestion, ok := annotation.Suggest(name, known); ok {
+		remedy = fmt.Sprintf("did you mean %q?", suggestion)
+	}
+	return v.finding(s, library.IDInvalidValue, document.Ignored, "has the field "+path+", which the controller ignores", remedy)
 }
 
 // unknownPort reports a form for a port that the Service does not have.

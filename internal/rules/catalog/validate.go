@@ -83,6 +83,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		return findings
 	}
 	findings = append(findings, v.withoutEffect(s)...)
+	if path, known, found := s.UnreadField(s.Value.Text); found {
+		findings = append(findings, v.unreadField(s, path, known))
+	}
 	for _, q := range s.Requirements {
 		if !q.Unread {
 			findings = v.require(s, q, findings)

@@ -30,9 +30,9 @@ var awsLBCFuncs = map[string]Func{
 		Help:  "The value is traffic-port, a number, or the name of a port; for pods, its target port is a number.",
 		Check: awsHealthPort,
 	},
-	"aws-lbc-action": {
-		Help:  "The JSON is a forward action.",
-		Check: awsAction,
+	"aws-target-groups": {
+		Help:  "In a forward action, each target group with a serviceName has a servicePort, and each of several has a weight.",
+		Check: awsTargetGroups,
 	},
 	"aws-lbc-quic": {
 		Help:  "Every listed port uses UDP.",
@@ -193,56 +193,30 @@ func awsTCPUDP(s Subject) string {
 	return ""
 }
 
-// forward holds the fields of an action that the controller reads.
+// forward holds the fields of a forward action that depend on each other.
 type forward struct {
-	Type   string `json:"type"`
-	Config *struct {
-		BaseServiceWeight *int32        `json:"baseServiceWeight"`
-		TargetGroups      []forwardedTo `json:"targetGroups"`
-		Stickiness        *struct {
-			Enabled *bool `json:"enabled"`
-		} `json:"targetGroupStickinessConfig"`
+	Config struct {
+		TargetGroups []struct {
+			ServiceName *string             `json:"serviceName"`
+			ServicePort *intstr.IntOrString `json:"servicePort"`
+			Weight      *int32              `json:"weight"`
+		} `json:"targetGroups"`
 	} `json:"forwardConfig"`
 }
 
-type forwardedTo struct {
-	TargetGroupARN *string             `json:"targetGroupARN"`
-	ServiceName    *string             `json:"serviceName"`
-	ServicePort    *intstr.IntOrString `json:"servicePort"`
-	Decrypt        *bool               `json:"decrypt"`
-	Weight         *int32              `json:"weight"`
-}
-
-func awsAction(s Subject) string {
+func awsTargetGroups(s Subject) string {
 	var action forward
 	if err := json.Unmarshal([]byte(s.Value.Text), &action); err != nil {
-		return "be an action with type and forwardConfig: " + err.Error()
+		return "have a number or a name as servicePort: " + err.Error()
 	}
-	switch {
-	case action.Type != "forward":
-		return "have the type \"forward\""
-	case action.Config == nil:
-		return "have a forwardConfig, without which the controller crashes"
-	}
-	for i, group := range action.Config.TargetGroups {
-		if problem := group.problem(len(action.Config.TargetGroups) > 1); problem != "" {
-			return fmt.Sprintf("%s in targetGroups[%d]", problem, i)
+	groups := action.Config.TargetGroups
+	for i, group := range groups {
+		switch {
+		case group.ServiceName != nil && group.ServicePort == nil:
+			return fmt.Sprintf("have a servicePort with the serviceName in targetGroups[%d]", i)
+		case group.Weight == nil && len(groups) > 1:
+			return fmt.Sprintf("have a weight in targetGroups[%d]", i)
 		}
-	}
-	return ""
-}
-
-func (g forwardedTo) problem(oneOfMany bool) string {
-	const heaviest = 999
-	switch {
-	case (g.TargetGroupARN == nil) == (g.ServiceName == nil):
-		return "have either targetGroupARN or serviceName"
-	case g.ServiceName != nil && g.ServicePort == nil:
-		return "have a servicePort with the serviceName"
-	case g.Weight == nil && oneOfMany:
-		return "have a weight"
-	case g.Weight != nil && (*g.Weight < 0 || *g.Weight > heaviest):
-		return fmt.Sprintf("have a weight between 0 and %d", heaviest)
 	}
 	return ""
 }

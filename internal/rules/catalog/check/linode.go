@@ -1,9 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -29,15 +29,11 @@ var linodeFuncs = map[string]Func{
 		Check: linodeSomePort,
 	},
 	"linode-port": {
-		Help:  "The settings of a port are strings that are valid for its protocol.",
+		Help:  "The settings of a port are valid for its protocol.",
 		Check: linodePort,
 	},
-	"linode-port-members": {
-		Help:  "The settings of a port are known ones.",
-		Check: linodePortMembers,
-	},
 	"linode-acl": {
-		Help:  "There is either an allow list or a deny list, of addresses or CIDRs.",
+		Help:  "The lists have addresses or CIDRs of their families.",
 		Check: linodeACL,
 	},
 }
@@ -152,7 +148,7 @@ func linodePort(s Subject) string {
 	port := &s.Service.Spec.Ports[at]
 	settings, known := linodeRead(s.Service, port)
 	if !known {
-		return "contain only strings, such as \"8080\" instead of 8080"
+		return ""
 	}
 	protocols := linodeWords["protocol"][""]
 	protocol := linodeProtocol(s, port, settings)
@@ -181,21 +177,6 @@ func isPort(text string) bool {
 	return err == nil && n >= 1 && n <= 65535
 }
 
-func linodePortMembers(s Subject) string {
-	var members map[string]any
-	if json.Unmarshal([]byte(s.Value.Text), &members) != nil {
-		return "" // the type is a JSON object, which reports that
-	}
-	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !slices.Contains(known, strings.ToLower(name)) {
-			return fmt.Sprintf("contain only the fields %s; %s is ignored",
-				strings.Join(known, ", "), annotation.Quote(name))
-		}
-	}
-	return ""
-}
-
 // linodeAddresses is one list of a firewall, by family.
 type linodeAddresses struct {
 	IPv4 []string `json:"ipv4"`
@@ -204,23 +185,18 @@ type linodeAddresses struct {
 
 func linodeACL(s Subject) string {
 	var acl struct {
-		AllowList *linodeAddresses `json:"allowList"`
-		DenyList  *linodeAddresses `json:"denyList"`
+		AllowList linodeAddresses `json:"allowList"`
+		DenyList  linodeAddresses `json:"denyList"`
 	}
 	if json.Unmarshal([]byte(s.Value.Text), &acl) != nil {
-		return "contain objects with ipv4 and ipv6, which are lists of strings"
+		return ""
 	}
-	if (acl.AllowList == nil) == (acl.DenyList == nil) {
-		return "contain either allowList or denyList"
+	for _, list := range []linodeAddresses{acl.AllowList, acl.DenyList} {
+		if problem := cmp.Or(linodeFamily(list.IPv4, corev1.IPv4Protocol), linodeFamily(list.IPv6, corev1.IPv6Protocol)); problem != "" {
+			return problem
+		}
 	}
-	list := acl.AllowList
-	if list == nil {
-		list = acl.DenyList
-	}
-	if problem := linodeFamily(list.IPv4, corev1.IPv4Protocol); problem != "" {
-		return problem
-	}
-	return linodeFamily(list.IPv6, corev1.IPv6Protocol)
+	return ""
 }
 
 func linodeFamily(list []string, want corev1.IPFamily) string {

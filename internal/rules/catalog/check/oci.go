@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,10 +19,6 @@ var ociFuncs = map[string]Func{
 	"oci-grpc": {
 		Help:  "GRPC requires a Secret for TLS, and TLS on every port.",
 		Check: ociGRPC,
-	},
-	"oci-ssl-config": {
-		Help:  "In the JSON, cipherSuiteName is a string and protocols is a list of strings.",
-		Check: ociSSLConfig,
 	},
 	"oci-tls-port": {
 		Help:  "Some port of the Service is one of service.beta.kubernetes.io/oci-load-balancer-ssl-ports.",
@@ -90,17 +85,6 @@ func ociGRPC(s Subject) string {
 	}
 	if secret, found := s.Other(ociSecret); !found || secret.Absent {
 		return "be combined with " + ociSecret + " for GRPC"
-	}
-	return ""
-}
-
-func ociSSLConfig(s Subject) string {
-	var config struct {
-		CipherSuiteName *string  `json:"cipherSuiteName"`
-		Protocols       []string `json:"protocols"`
-	}
-	if json.Unmarshal([]byte(s.Raw), &config) != nil {
-		return "have a string as cipherSuiteName and a list of strings as protocols"
 	}
 	return ""
 }

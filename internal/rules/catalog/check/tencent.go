@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,7 @@ var tencentFuncs = map[string]Func{
 		Check: tencentOwnConfig,
 	},
 	"tencent-protocols": {
-		Help:  "The JSON has known protocols for each port, and a certificate where a protocol needs one.",
+		Help:  "The JSON has a certificate where a protocol needs one.",
 		Check: tencentProtocols,
 	},
 	"tencent-protocol-ports": {
@@ -38,29 +39,20 @@ func tencentOwnConfig(s Subject) string {
 type tencentListener struct {
 	Protocols []string `json:"protocol"`
 	TLS       string   `json:"tls"`
-	Hosts     map[string]struct {
-		TLS string `json:"tls"`
-	} `json:"hosts"`
 }
 
-// tencentNeedsTLS holds the protocols of listeners, and whether the listener itself needs a certificate. With HTTPS, hosts
-// may have their own.
-var tencentNeedsTLS = map[string]bool{"TCP": false, "UDP": false, "TCP_SSL": true, "QUIC": true, "HTTP": false, "HTTPS": false}
+// tencentNeedTLS are the protocols whose listeners need a certificate. With HTTPS, hosts may have their own.
+var tencentNeedTLS = []string{"TCP_SSL", "QUIC"}
 
 func tencentProtocols(s Subject) string {
 	var listeners map[string]tencentListener
-	if problem := s.decode(&listeners, "protocol, tls and hosts by port"); problem != "" {
-		return problem
+	if json.Unmarshal([]byte(s.Value.Text), &listeners) != nil {
+		return ""
 	}
 	for _, port := range slices.Sorted(maps.Keys(listeners)) {
 		l := listeners[port]
 		for _, protocol := range l.Protocols {
-			needsTLS, known := tencentNeedsTLS[strings.ToUpper(protocol)]
-			switch {
-			case !known:
-				return fmt.Sprintf("have only %s as protocols; port %s has %s",
-					strings.Join(slices.Sorted(maps.Keys(tencentNeedsTLS)), ", "), port, annotation.Quote(protocol))
-			case needsTLS && l.TLS == "":
+			if slices.Contains(tencentNeedTLS, strings.ToUpper(protocol)) && l.TLS == "" {
 				return fmt.Sprintf("have tls, the name of a Secret, for port %s, because %s needs a certificate", port, protocol)
 			}
 		}
@@ -70,7 +62,7 @@ func tencentProtocols(s Subject) string {
 
 func tencentProtocolPorts(s Subject) string {
 	var listeners map[string]tencentListener
-	if s.decode(&listeners, "") != "" {
+	if json.Unmarshal([]byte(s.Value.Text), &listeners) != nil {
 		return ""
 	}
 	ports := spec.Values(s.Service, "spec.ports.port")
