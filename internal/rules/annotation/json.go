@@ -147,8 +147,16 @@ func countSet(object map[string]any, names []string) int {
 // UnreadField returns the path of a field that the type does not describe, so that the controller ignores it, and the names of
 // those that it describes there. found is false if there is none, or the text is not JSON.
 func (t *Type) UnreadField(text string) (path string, known []string, found bool) {
+	if t.Type != JSON {
+		return "", nil, false
+	}
+	return t.unreadOf(text)
+}
+
+// unreadOf is a function of its own because its value would cost other types an allocation.
+func (t *Type) unreadOf(text string) (path string, known []string, found bool) {
 	var value any
-	if t.Type != JSON || json.Unmarshal([]byte(text), &value) != nil {
+	if json.Unmarshal([]byte(text), &value) != nil {
 		return "", nil, false
 	}
 	return t.unread("", value)
