@@ -8,8 +8,8 @@ import (
 	"quaymaster.dev/internal/rules/catalog/library"
 )
 
-// The JSON of Ingresses for AWS, as the vendor's validation reads it.
-func TestActionsAndConditionsOfIngresses(t *testing.T) {
+// The JSON and the listeners of Ingresses for AWS, as the vendor's validation reads them.
+func TestIngressesForAWS(t *testing.T) {
 	alb, _ := library.BuiltIn().Find("alb")
 	set := Set{catalogs: []*library.Catalog{alb}, library: library.BuiltIn()}
 	for value, want := range map[string]string{
@@ -38,10 +38,24 @@ func TestActionsAndConditionsOfIngresses(t *testing.T) {
 		`jwt-validation {"jwksEndpoint": "https://example.com/jwks", "issuer": "a", "additionalClaims": [{"name": "a", "values": ["b"], "format": "string"}]}`: "error single-string",
 		`auth-idp-cognito {"userPoolARN": "arn", "userPoolClientID": "id", "userPoolDomain": "shop", "authenticationRequestExtraParams": {"display": "page"}}`: "",
 		`auth-idp-oidc {"issuer": "https://a", "authorizationEndpoint": "https://a", "tokenEndpoint": "https://a", "userInfoEndpoint": "https://a"}`:           "error lacks secretName",
+		`ssl-redirect 443; listen-ports [{"HTTP": 80}, {"HTTPS": 443}]`:                                                                                        "",
+		`ssl-redirect 443; listen-ports [{"HTTP": 80}]`:                                                                                                        "error port 443",
+		`ssl-redirect 443; listen-ports [{"HTTP": 80}, {"HTTPS": 8443}]`:                                                                                       "error port 443",
+		`ssl-redirect 443; listen-ports [{"HTTP": 80}]; group.name shop`:                                                                                       "",
+		`ssl-redirect 443`: "",
+		`certificate-arn arn:aws:acm:eu-west-1:1:certificate/a; listen-ports [{"HTTP": 80}]`: "warning HTTPS",
+		`certificate-arn arn:aws:acm:eu-west-1:1:certificate/a`:                              "",
+		`inbound-cidrs 10.0.0.0/8; security-groups sg-1`:                                     "warning security-groups",
+		`manage-backend-security-group-rules true`:                                           "warning security-groups",
+		`healthcheck-timeout-seconds 10; healthcheck-interval-seconds 10`:                    "error less than",
 		`auth-type cognito`: "warning auth-idp-cognito",
 	} {
-		key, raw, _ := strings.Cut(value, " ")
-		findings := reviewed(set, nil, balancer(map[string]string{"alb.ingress.kubernetes.io/" + key: raw}))
+		annotations := map[string]string{}
+		for one := range strings.SplitSeq(value, "; ") {
+			key, raw, _ := strings.Cut(one, " ")
+			annotations["alb.ingress.kubernetes.io/"+key] = raw
+		}
+		findings := reviewed(set, nil, balancer(annotations))
 		var got []string
 		for _, f := range findings {
 			got = append(got, string(f.Severity)+" "+f.Message)

@@ -34,6 +34,10 @@ var awsLBCFuncs = map[string]Func{
 		Help:  "In a forward action, each target group with a serviceName has a servicePort, and each of several has a weight.",
 		Check: awsTargetGroups,
 	},
+	"alb-https": {
+		Help:  "listen-ports, if it is set, has HTTPS: on the port that the value is, else on any.",
+		Check: albHTTPS,
+	},
 	"aws-lbc-quic": {
 		Help:  "Every listed port uses UDP.",
 		Check: awsQUIC,
@@ -219,4 +223,26 @@ func awsTargetGroups(s Subject) string {
 		}
 	}
 	return ""
+}
+
+func albHTTPS(s Subject) string {
+	const key = "alb.ingress.kubernetes.io/listen-ports"
+	raw, set := s.View.Written(key)
+	var listeners []map[string]int
+	if !set || json.Unmarshal([]byte(raw), &listeners) != nil {
+		return ""
+	}
+	wanted, err := strconv.Atoi(s.Value.Text)
+	if err == nil && s.View.Set("alb.ingress.kubernetes.io/group.name") {
+		return "" // another Ingress of the group may have the listener
+	}
+	for _, one := range listeners {
+		if port, found := one["HTTPS"]; found && (err != nil || port == wanted) {
+			return ""
+		}
+	}
+	if err != nil {
+		return "be combined with HTTPS in " + key
+	}
+	return fmt.Sprintf("be combined with HTTPS on port %d in %s", wanted, key)
 }
