@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,24 @@ func (v *View) unreadField(s *Setting, path string, known []string) finding.Find
 		remedy = fmt.Sprintf("did you mean %q?", suggestion)
 	}
 	return v.finding(s, library.IDInvalidValue, document.Ignored, "has the field "+path+", which the controller ignores", remedy)
+}
+
+// misspelledEntries reports keys in a map that are probably typos of those that the catalog describes. Vendors pass others
+// on to clouds, which know more of them than the catalog.
+func (v *View) misspelledEntries(s *Setting) []finding.Finding {
+	if len(s.Entries) == 0 || len(s.Value.Map) == 0 {
+		return nil
+	}
+	var findings []finding.Finding
+	known := slices.Sorted(maps.Keys(s.Entries))
+	keys := slices.Sorted(maps.Keys(s.Value.Map))
+	for _, key := range keys[:min(len(keys), maxSuggestions)] {
+		if suggestion, near := annotation.Suggest(key, known); near && s.Entries[key] == nil {
+			findings = append(findings, v.finding(s, library.IDInvalidValue, document.Ignored,
+				"has the key "+annotation.Quote(key)+", which is not known", fmt.Sprintf("did you mean %q?", suggestion)))
+		}
+	}
+	return findings
 }
 
 // unknownPort reports a form for a port that the Service does not have.

@@ -86,6 +86,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 	if path, known, found := s.UnreadField(s.Value.Text); found {
 		findings = append(findings, v.unreadField(s, path, known))
 	}
+	findings = append(findings, v.misspelledEntries(s)...)
 	for _, q := range s.Requirements {
 		if !q.Unread {
 			findings = v.require(s, q, findings)
