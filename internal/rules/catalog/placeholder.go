@@ -13,9 +13,9 @@ import (
 // errPlaceholder is the error of a value that is not known before a template is rendered.
 var errPlaceholder = errors.New("has a placeholder")
 
-// placeholder matches the placeholders of Flux and envsubst, of Kustomize and OpenShift, of Helm and other templates, and
-// those that docs use.
-var placeholder = regexp.MustCompile(`\$\{[^{}]+\}|\$\([^()]+\)|\{\{.*\}\}|<[^<>]+>`)
+// placeholder matches the placeholders of Flux and envsubst, of Kustomize and OpenShift, of Chainsaw, of Helm and other
+// templates, and those that docs use.
+var placeholder = regexp.MustCompile(`\$\{[^{}]+\}|\$\([^()]+\)|\(\$[^()]+\)|\{\{.*\}\}|<[^<>]+>`)
 
 func hasPlaceholder(value string) bool {
 	return strings.ContainsAny(value, "${<") && placeholder.MatchString(value)

@@ -89,7 +89,7 @@ func TestUnknownKeys(t *testing.T) {
 func TestPlaceholders(t *testing.T) {
 	const key = "load-balancer.hetzner.cloud/health-check-interval"
 	for value, want := range map[string]bool{
-		"${INTERVAL}": true, "${INTERVAL:-15s}": true, "$(INTERVAL)": true, "<interval>": true, "{{ .Values.interval }}": true, "15${UNIT}": true,
+		"${INTERVAL}": true, "${INTERVAL:-15s}": true, "$(INTERVAL)": true, "<interval>": true, "{{ .Values.interval }}": true, "15${UNIT}": true, "($interval)": true, "(interval)": false,
 		"15": false, "$INTERVAL": false, "<15": false, "": false,
 	} {
 		for _, placeholders := range []bool{true, false} {
