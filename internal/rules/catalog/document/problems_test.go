@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A function panics on an argument that is not what it expects, so the catalog's author must be told.
+// A function relies on the arguments that it has declared, so a wrong one is a problem of the catalog.
 func TestProblemsOfArguments(t *testing.T) {
 	for name, test := range map[string]struct {
 		call Call
