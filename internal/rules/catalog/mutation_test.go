@@ -30,7 +30,7 @@ func TestChangedCatalogsAreReportedOrWork(t *testing.T) {
 		services := examplesOf(t, c)
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(c.Name))
-		m := &mutator{Rand: rand.New(rand.NewPCG(1, h.Sum64()))} //nolint:gosec // reproducible
+		m := &mutator{Rand: rand.New(rand.NewPCG(1, h.Sum64()))}
 		worked := 0
 		for range *mutations {
 			var tree map[string]any
@@ -153,20 +153,22 @@ func (m *mutator) change(node any) {
 			return
 		}
 		key := keys[m.IntN(len(keys))]
-		switch child := n[key]; {
-		case m.IntN(8) == 0:
+		switch child := n[key]; m.IntN(8) {
+		case 0:
 			delete(n, key)
-		case m.IntN(8) == 0:
+		case 1:
 			// A copy, because an object that contains itself has no end.
 			copied, err := json.Marshal(m.objects[m.IntN(len(m.objects))])
 			other := map[string]any{}
 			if err == nil && json.Unmarshal(copied, &other) == nil {
 				maps.Copy(n, other)
 			}
-		case isTree(child):
-			m.change(child)
 		default:
-			n[key] = m.value()
+			if isTree(child) {
+				m.change(child)
+			} else {
+				n[key] = m.value()
+			}
 		}
 	case []any:
 		if len(n) == 0 {
