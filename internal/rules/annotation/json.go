@@ -118,13 +118,17 @@ func (t *Type) field(key string) *Type {
 	return t.Of
 }
 
+// fieldOf returns the value of a field; nil if there is none. Of names in several cases, it takes always the same.
 func fieldOf(object map[string]any, name string) any {
-	for key, value := range object {
-		if strings.EqualFold(key, name) {
-			return value
+	at := name
+	if _, exact := object[name]; !exact {
+		for key := range object {
+			if strings.EqualFold(key, name) && (at == name || key < at) {
+				at = key
+			}
 		}
 	}
-	return nil
+	return object[at]
 }
 
 // countSet counts the fields that have a value: neither null nor an empty text or list.

@@ -90,13 +90,8 @@ func (t *Type) Complete(empty Empty) {
 
 // parts returns the types of the parts of a list, a map or JSON.
 func (t *Type) parts() []*Type {
-	parts := slices.Collect(maps.Values(t.Entries))
-	for _, part := range []*Type{t.Of, t.Keys} {
-		if part != nil {
-			parts = append(parts, part)
-		}
-	}
-	return parts
+	parts := slices.AppendSeq([]*Type{t.Of, t.Keys}, maps.Values(t.Entries))
+	return slices.DeleteFunc(parts, func(part *Type) bool { return part == nil })
 }
 
 // Parse parses a value as the controller does. The text of the error, which may be empty, follows "must be " and

@@ -144,11 +144,18 @@ func (t *Type) Problems() []string {
 	empties := []Empty{"", Absent, Allowed, Invalid}
 	add(!slices.Contains(kinds, t.Type), fmt.Sprintf("has an unknown type %q", t.Type))
 	add(t.Type == Enum && len(t.Values) == 0, "is an enum without values")
+	for _, name := range slices.Sorted(maps.Keys(t.Entries)) {
+		add(t.Entries[name] == nil, fmt.Sprintf("has no type for the entry %q", name))
+	}
 	for _, part := range t.parts() {
 		known := part == t.Keys || slices.Contains([]Kind{Text, Enum, Int, Bool, JSON}, part.Type)
 		add(t.Type == JSON && !known, "is JSON of a type that cannot be checked")
 	}
-	for _, one := range slices.Concat(t.Required, t.Exclusive, slices.Concat(slices.Collect(maps.Values(t.Cases))...)) {
+	fields := slices.Concat(t.Required, t.Exclusive)
+	for _, word := range slices.Sorted(maps.Keys(t.Cases)) {
+		fields = append(fields, t.Cases[word]...)
+	}
+	for _, one := range fields {
 		for name := range strings.SplitSeq(one, "|") {
 			add(t.Entries[name] == nil, fmt.Sprintf("requires or excludes the field %q, which is not among the entries", name))
 		}

@@ -164,7 +164,7 @@ func (m *mutator) change(node any) {
 				maps.Copy(n, other)
 			}
 		default:
-			if isTree(child) {
+			if isTree(child) && m.IntN(8) > 0 {
 				m.change(child)
 			} else {
 				n[key] = m.value()
@@ -178,7 +178,7 @@ func (m *mutator) change(node any) {
 		if isTree(n[at]) && m.IntN(8) > 0 {
 			m.change(n[at])
 		} else {
-			n[at] = n[m.IntN(len(n))]
+			n[at] = []any{n[m.IntN(len(n))], m.value()}[m.IntN(2)]
 		}
 	}
 }
