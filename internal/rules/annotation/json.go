@@ -17,11 +17,12 @@ const (
 	jsonObject = "object"
 )
 
-func (t *Type) parseJSON(text string) error {
+func (t *Type) parseJSON(text string, v *Value) error {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		return fmt.Errorf("invalid JSON: %w", err)
 	}
+	v.JSON = value
 	return t.misfit("", value)
 }
 
@@ -57,17 +58,20 @@ func (t *Type) misfit(path string, value any) error {
 
 // fits reports whether a value itself is of the type, without what is in it.
 func (t *Type) fits(value any) bool {
+	if t.Type == JSON && len(t.Values) == 0 {
+		return true
+	}
 	switch v := value.(type) {
 	case string:
-		return (t.Type == Text || t.Type == Enum) && t.accepts(v) || t.Type == JSON && len(t.Values) == 0
+		return (t.Type == Text || t.Type == Enum) && t.accepts(v)
 	case float64:
-		return t.Type == Int && t.accepts(strconv.FormatFloat(v, 'f', -1, 64)) || t.Type == JSON && len(t.Values) == 0
+		return t.Type == Int && t.accepts(strconv.FormatFloat(v, 'f', -1, 64))
 	case bool:
-		return t.Type == Bool || t.Type == JSON && len(t.Values) == 0
+		return t.Type == Bool
 	case []any:
-		return t.Type == JSON && (len(t.Values) == 0 || slices.Contains(t.Values, jsonArray))
+		return t.Type == JSON && slices.Contains(t.Values, jsonArray)
 	default:
-		return t.Type == JSON && (len(t.Values) == 0 || slices.Contains(t.Values, jsonObject))
+		return t.Type == JSON && slices.Contains(t.Values, jsonObject)
 	}
 }
 
@@ -148,22 +152,10 @@ func countSet(object map[string]any, names []string) int {
 	return set
 }
 
-// UnreadField returns the path of a field that the type does not describe, so that the controller ignores it, and the names of
-// those that it describes there. found is false if there is none, or the text is not JSON.
-func (t *Type) UnreadField(text string) (path string, known []string, found bool) {
-	if t.Type != JSON {
-		return "", nil, false
-	}
-	return t.unreadOf(text)
-}
-
-// unreadOf is a function of its own because its value would cost other types an allocation.
-func (t *Type) unreadOf(text string) (path string, known []string, found bool) {
-	var value any
-	if json.Unmarshal([]byte(text), &value) != nil {
-		return "", nil, false
-	}
-	return t.unread("", value)
+// UnreadField returns the path of a field of JSON that the type does not describe, so that the controller ignores it, and
+// the names of those that it describes there. found is false if there is none.
+func (t *Type) UnreadField(v Value) (path string, known []string, found bool) {
+	return t.unread("", v.JSON)
 }
 
 func (t *Type) unread(path string, value any) (unread string, known []string, found bool) {

@@ -27,6 +27,8 @@ type Value struct {
 	List []string
 	// Map holds the entries of a map.
 	Map map[string]string
+	// JSON is decoded JSON: nil, or a value as encoding/json decodes it into an interface.
+	JSON any
 	// Number is the value of an int or float, and the seconds of a duration.
 	Number float64
 	// Absent is true if the controller treats the value like a missing annotation.
@@ -169,7 +171,7 @@ func (t *Type) parse(text string, v *Value) (err error) {
 	case Map:
 		return t.parseMap(text, v)
 	case JSON:
-		return t.parseJSON(text)
+		return t.parseJSON(text, v)
 	case Selector:
 		if _, err := labels.Parse(text); err != nil {
 			return errors.New(strings.TrimPrefix(err.Error(), "unable to parse requirement: "))

@@ -31,7 +31,7 @@ func TestProblemsOfRules(t *testing.T) {
 		"length of a list":         {Type{Type: List, Rule: "max=3,unique"}, ""},
 		"wrong alternative":        {Type{Type: Text, Rule: "min=1|max=many", Allowed: "a text"}, wrong},
 		"no description":           {Type{Type: Text, Rule: "hexcolor"}, undescribed},
-		"described":                {Type{Type: Text, Rule: "hexcolor", Allowed: "a colour"}, ""},
+		"described":                {Type{Type: Text, Rule: "hexcolor", Allowed: "a color"}, ""},
 		"no type of an entry":      {Type{Type: Map, Entries: map[string]*Type{"a": nil}}, `has no type for the entry "a"`},
 		"unknown tag of a part":    {Type{Type: List, Of: &Type{Type: Text, Rule: "nosuch"}}, wrong},
 		"a rule of what has none":  {Type{Type: Bool, Rule: "min=1"}, "has a rule, but is of a type that has none"},

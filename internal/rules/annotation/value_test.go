@@ -224,10 +224,11 @@ func TestJSONFields(t *testing.T) {
 		`[1]`: {list, "[0] must be a JSON object", ""},
 	} {
 		wrong := ""
-		if _, err := want.typ.Parse(value); err != nil {
+		v, err := want.typ.Parse(value)
+		if err != nil {
 			wrong = err.Error()
 		}
-		unread, _, _ := want.typ.UnreadField(value)
+		unread, _, _ := want.typ.UnreadField(v)
 		if wrong != want.wrong || want.wrong == "" && unread != want.unread {
 			t.Errorf("%s: got %q and the unread field %q, want %q and %q", value, wrong, unread, want.wrong, want.unread)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	UnknownKeys map[string]UnknownKeys
 	// Placeholders is true if values may have placeholders of templates. Such values are not validated.
 	Placeholders bool
+	// Unstored is true if no cluster has had the Services, so that users have written everything in them.
+	Unstored bool
 	// OnParse is called with each key whose value is parsed, if it is not nil.
 	OnParse func(key string)
 }
@@ -69,7 +72,9 @@ type Set struct {
 	unknown   map[string]UnknownKeys
 	// placeholders is Options.Placeholders.
 	placeholders bool
-	onParse      func(key string)
+	// unstored is Options.Unstored.
+	unstored bool
+	onParse  func(key string)
 }
 
 // NewSet selects catalogs. It fails if one does not exist.
@@ -85,13 +90,30 @@ func NewSet(o Options) (Set, error) {
 	}
 	s := Set{
 		library: o.Library, class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys,
-		placeholders: o.Placeholders, onParse: o.OnParse,
+		placeholders: o.Placeholders, unstored: o.Unstored, onParse: o.OnParse,
 	}
 	return s.With(o.Catalogs), nil
 }
 
 // Library returns where the catalogs come from.
 func (s Set) Library() *library.Library { return s.library }
+
+// Reads reports whether one of the controllers reads a key on the objects that the catalogs are about.
+func (s Set) Reads(key string) bool {
+	return slices.ContainsFunc(s.catalogs, func(c *library.Catalog) bool {
+		return c.Concerns(key) && c.Knows(key) && !c.IsElsewhere(key)
+	})
+}
+
+// ReadsOnAnyType reports whether one of the controllers reads a key on Services of any type.
+func (s Set) ReadsOnAnyType(key string) bool {
+	return slices.ContainsFunc(s.catalogs, func(c *library.Catalog) bool { return document.MatchesAny(c.AnyType, key) })
+}
+
+// OnlyOfLoadBalancers reports whether controllers read a key on Services of type LoadBalancer, and on no other objects.
+func (s Set) OnlyOfLoadBalancers(key string) bool {
+	return s.Reads(key) && !s.ReadsOnAnyType(key)
+}
 
 // With returns a set of other catalogs with the same options. It ignores unknown names.
 func (s Set) With(names []string) Set {

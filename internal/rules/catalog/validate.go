@@ -33,7 +33,10 @@ func (v *View) validate() []finding.Finding {
 // validateSetting appends the findings about one annotation.
 func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding.Finding {
 	switch unread := s.Base.NotIn(v.catalog.Selected); {
-	case s.Written:
+	case s.ReadOnly && v.set.unstored:
+		return append(findings, v.finding(s, library.IDReadOnly, document.Ignored,
+			"has no effect: the controller writes it, and overwrites what users set", "remove it"))
+	case s.Written || s.ReadOnly:
 		return findings
 	case unread != "":
 		return append(findings, v.finding(s, library.IDVersion, document.Ignored, unread,
@@ -83,7 +86,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		return findings
 	}
 	findings = append(findings, v.withoutEffect(s)...)
-	if path, known, found := s.UnreadField(s.Value.Text); found {
+	if path, known, found := s.UnreadField(s.Value); found {
 		findings = append(findings, v.unreadField(s, path, known))
 	}
 	findings = append(findings, v.misspelledEntries(s)...)

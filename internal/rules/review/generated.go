@@ -20,7 +20,7 @@ const annotationsField = "metadata.annotations"
 // selected. ok is false if there are none.
 func (r Reviewer) Of(names []string) (other Reviewer, ok bool) {
 	selected := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(r.kinds, name) })
-	r.set = r.set.With(selected)
+	r.set, r.ofOthers = r.set.With(selected), true
 	return r, len(selected) > 0
 }
 

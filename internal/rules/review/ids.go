@@ -25,6 +25,8 @@ const (
 	IDMisspelledKey = "misspelled-key"
 	// IDOtherType: a Service that is no load balancer has keys of one.
 	IDOtherType = "other-service-type"
+	// IDOtherKind: an object has keys that have an effect on objects of a different kind only.
+	IDOtherKind = "other-kind"
 	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )

@@ -16,9 +16,11 @@ import (
 
 // Reviewer reviews Services by catalogs and policies. The zero Reviewer has no catalogs.
 type Reviewer struct {
-	// set has the catalogs of Services, and kinds the names of those of other objects.
-	set   catalog.Set
-	kinds []string
+	// set has the catalogs of Services, services their names, and kinds the names of those of other objects.
+	set             catalog.Set
+	services, kinds []string
+	// ofOthers is true if set has the latter, because other objects are reviewed.
+	ofOthers bool
 	// alone is true if no controller of Quaymaster applies defaults to the Services.
 	alone bool
 }
@@ -37,7 +39,7 @@ func New(o catalog.Options) (Reviewer, error) {
 			services = append(services, name)
 		}
 	}
-	return Reviewer{set: set.With(services), kinds: kinds}, nil
+	return Reviewer{set: set.With(services), services: services, kinds: kinds}, nil
 }
 
 // Library returns where the catalogs come from; nil for the zero Reviewer.
@@ -82,7 +84,7 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	case !old.LoadBalancer():
 		// The mutating webhook has written the defaults. If it was bypassed, catalogs validate the Service without
 		// them.
-		findings := append(current.Validate(), strays(set, newSvc)...)
+		findings := append(append(current.Validate(), strays(set, newSvc)...), r.misplaced(set, newSvc)...)
 		if len(policies) > 0 {
 			broken := policy.Validate(r.Default(current, policies), policies)
 			findings = append(findings, explainUnwritten(broken, current, policies)...)
@@ -98,7 +100,7 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	if finding.Deny(findings) {
 		oldFindings = slices.Concat(old.Validate(), policy.Validate(old, policies), strayBefore(set, oldSvc, stray))
 	}
-	return ratchet(oldSvc, newSvc, oldFindings, append(findings, current.Changes(old)...))
+	return ratchet(oldSvc, newSvc, oldFindings, slices.Concat(findings, r.misplaced(set, newSvc), current.Changes(old)))
 }
 
 // Preview validates a Service as admission would if it was created, with all the defaults that admission would write.
@@ -119,12 +121,12 @@ func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admissio
 	}
 	p := set.Parse(svc)
 	if !p.LoadBalancer() {
-		return finding.Merge(idle(set, svc))
+		return finding.Merge(slices.Concat(idle(set, svc), ofAnyType(set, svc), r.misplaced(set, svc)))
 	}
 	if len(policies) > 0 {
 		p = withDefaults(p, policies, admission)
 	}
-	return finding.Merge(slices.Concat(p.Validate(), policy.Validate(p, policies), strays(set, svc)))
+	return finding.Merge(slices.Concat(p.Validate(), policy.Validate(p, policies), strays(set, svc), r.misplaced(set, svc)))
 }
 
 // Rules validates a Service with its defaults only by the rules of policies. former is the previous state of the

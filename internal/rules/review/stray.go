@@ -3,6 +3,7 @@ package review
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -157,20 +158,88 @@ func cutDomain(key string) (domain, name string) {
 	return "", key
 }
 
-// idle returns warnings about the keys of Quaymaster's own controller on a Service that is no load balancer.
+// An ingressController is one of Ingresses, known by a prefix that only it reads.
+type ingressController struct {
+	title   string
+	classes []string
+	prefix  string
+	// copies is true if it can copy annotations to a Service, so that keys of Services have an effect.
+	copies bool
+}
+
+// ingressControllers have their usual classes. Alibaba's controller shares a prefix with that of AWS, but no class.
+var ingressControllers = []ingressController{
+	{"the AWS Load Balancer Controller", []string{"alb"}, "alb.ingress.kubernetes.io/", false},
+	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, "appgw.ingress.kubernetes.io/", false},
+	{"Cilium", []string{"cilium"}, "ingress.cilium.io/", true},
+	{"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, "ingress.gcp.kubernetes.io/", false},
+	{"HAProxy", []string{"haproxy"}, "haproxy.org/", false},
+	{"ingress-nginx", []string{"nginx"}, "nginx.ingress.kubernetes.io/", false},
+	{"Kong", []string{"kong"}, "konghq.com/", false},
+	{"TKE", []string{"qcloud"}, "ingress.cloud.tencent.com/", false},
+	{"Traefik", []string{"traefik"}, "traefik.ingress.kubernetes.io/", false},
+}
+
+const ingressClassKey = "kubernetes.io/ingress.class"
+
+// misplaced returns warnings about keys that controllers read on objects of other kinds or classes only.
+func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Finding {
+	elsewhere := r.kinds
+	var class string
+	if r.ofOthers {
+		elsewhere = r.services
+		if class = o.Annotations[ingressClassKey]; o.Spec.LoadBalancerClass != nil {
+			class = *o.Spec.LoadBalancerClass
+		}
+		if class == "" {
+			return nil // any controller may handle the object
+		}
+	}
+	var findings []finding.Finding
+	for key, value := range o.Annotations {
+		where := readBy(class, key)
+		for i := 0; i < len(elsewhere) && where == "" && !copies(class) && !set.Reads(key); i++ {
+			c, found := set.Library().Find(elsewhere[i])
+			if found && c.Concerns(key) && c.Knows(key) && !c.IsElsewhere(key) && (r.ofOthers || !c.ReadsOnServices(key)) {
+				where = c.Title + " reads it on " + cmp.Or(strings.Join(c.Kinds, ", "), "Services of type LoadBalancer")
+			}
+		}
+		if where != "" && len(findings) < maxStrays {
+			findings = append(findings, finding.Finding{
+				ID: IDOtherKind, Check: IDOtherKind, Severity: finding.Warning, Field: catalog.Path(key), Value: value,
+				Message: "has no effect here: " + where, Remedy: "remove it, or move it there",
+			})
+		}
+	}
+	return findings
+}
+
+// readBy returns where a key of an Ingress with a class has an effect, if not there, because the class is usually that of a
+// different controller; empty otherwise.
+func readBy(class, key string) string {
+	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return strings.HasPrefix(key, c.prefix) })
+	if i < 0 || !slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return slices.Contains(c.classes, class) }) ||
+		slices.Contains(ingressControllers[i].classes, class) {
+		return ""
+	}
+	return ingressControllers[i].title + " reads it, on Ingresses of class " + ingressControllers[i].classes[0]
+}
+
+func copies(class string) bool {
+	return slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return c.copies && slices.Contains(c.classes, class) })
+}
+
+// idle returns warnings about the keys of controllers of load balancers on a Service that is none.
 func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	if svc == nil || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	would := *svc
-	would.Spec.Type = corev1.ServiceTypeLoadBalancer
-	if !set.Owned(&would) {
-		return nil
-	}
+	owned := set.Owned(asLoadBalancer(svc))
 	kind := cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP)
 	var findings []finding.Finding
 	for key, value := range svc.Annotations {
-		if !strings.HasPrefix(key, ownPrefix) || len(findings) == maxStrays {
+		own := strings.HasPrefix(key, ownPrefix)
+		if own && !owned || !own && !set.OnlyOfLoadBalancers(key) || len(findings) == maxStrays {
 			continue
 		}
 		findings = append(findings, finding.Finding{
@@ -179,4 +248,21 @@ func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
 		})
 	}
 	return findings
+}
+
+// ofAnyType returns the findings about keys that controllers read on Services of any type, for a Service that is no load
+// balancer.
+func ofAnyType(set catalog.Set, svc *corev1.Service) []finding.Finding {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), set.ReadsOnAnyType) {
+		return nil
+	}
+	return slices.DeleteFunc(set.Parse(asLoadBalancer(svc)).Validate(), func(f finding.Finding) bool {
+		return !set.ReadsOnAnyType(strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]"))
+	})
+}
+
+func asLoadBalancer(svc *corev1.Service) *corev1.Service {
+	would := *svc
+	would.Spec.Type = corev1.ServiceTypeLoadBalancer
+	return &would
 }

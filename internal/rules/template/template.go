@@ -26,7 +26,7 @@ type Template struct {
 	Type string `json:"type,omitempty"`
 	// Types are the values of that field for a load balancer; the empty string stands for a field that is not set.
 	Types []string `json:"types,omitempty"`
-	// Class is the path of the loadBalancerClass.
+	// Class is the path of the loadBalancerClass, or of the class that other objects have.
 	Class string `json:"class,omitempty"`
 	// Catalogs are the names of those that describe the annotations, if these are not of a Service.
 	Catalogs []string `json:"catalogs,omitempty"`
@@ -54,7 +54,7 @@ func Of(templates []Template, apiVersion, kind string) []Template {
 		}
 		same := slices.IndexFunc(all, func(other Template) bool {
 			return (t.Catalogs == nil) == (other.Catalogs == nil) && t.Annotations == other.Annotations &&
-				t.Type == other.Type && slices.Equal(t.Types, other.Types) && t.Class == other.Class
+				t.Type == other.Type && slices.Equal(t.Types, other.Types) && (t.Catalogs != nil || t.Class == other.Class)
 		})
 		if same < 0 {
 			all = append(all, t)
@@ -115,7 +115,7 @@ const (
 type Place struct {
 	// Path is that of the annotations, with indexes.
 	Path string
-	// Class is the loadBalancerClass; nil if there is none.
+	// Class is the class; nil if there is none.
 	Class *string
 }
 

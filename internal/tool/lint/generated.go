@@ -49,14 +49,13 @@ func (r *Reviewer) Generated(
 // none of the catalogs.
 func (r *Reviewer) generated(svc *corev1.Service, kinds []string) (findings []finding.Finding, concerned bool) {
 	if kinds == nil {
-		return r.by(r.catalogs(svc, false)).Generated(svc, r.applicable(svc)), true
+		return r.by(svc, r.catalogs(svc, false)).Generated(svc, r.applicable(svc)), true
 	}
 	claiming := r.claiming(kinds, svc.Annotations)
-	reviewer, concerned := r.by(claiming).Of(claiming)
-	if !concerned {
-		return nil, false
-	}
-	return reviewer.Generated(svc, nil), true
+	services := r.claiming(r.o.Library.Services(), svc.Annotations)
+	reviewer, concerned := r.by(svc, slices.Concat(claiming, services)).Of(claiming)
+	findings = reviewer.Generated(svc, nil)
+	return findings, concerned || len(findings) > 0
 }
 
 // foreign matches keys, by the catalog whose prefix they have, that only another controller reads: Alibaba's ALB Ingress

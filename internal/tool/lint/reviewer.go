@@ -28,7 +28,7 @@ type ReviewerOptions struct {
 	ClassOnly bool
 	// UnknownKeys is as in catalog.Options.
 	UnknownKeys map[string]catalog.UnknownKeys
-	// Placeholders is as in catalog.Options.
+	// Placeholders is as in catalog.Options. It is true for manifests that users write.
 	Placeholders bool
 	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
 	Policies   []*policy.Policy
@@ -48,17 +48,17 @@ func NewReviewer(o ReviewerOptions) *Reviewer {
 
 // Findings returns the findings of admission if a Service is created, with all defaults that admission writes.
 func (r *Reviewer) Findings(svc *corev1.Service) []finding.Finding {
-	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Preview(svc, r.applicable(svc))
+	return r.by(svc, r.catalogs(svc, len(r.o.Policies) > 0)).Preview(svc, r.applicable(svc))
 }
 
 // Stored returns the findings about a Service of a cluster, to which admission adds no defaults any more.
 func (r *Reviewer) Stored(svc *corev1.Service) []finding.Finding {
-	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Stored(svc, r.applicable(svc))
+	return r.by(svc, r.catalogs(svc, len(r.o.Policies) > 0)).Stored(svc, r.applicable(svc))
 }
 
 // Defaults returns the annotations that admission would add, sorted by key.
 func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
-	added := r.by(r.catalogs(svc, true)).Defaults(svc, r.applicable(svc))
+	added := r.by(svc, r.catalogs(svc, true)).Defaults(svc, r.applicable(svc))
 	origins := policy.Origins(added)
 	delete(added, policy.AnnotationDefaulted) // each default names its origin
 	var defaults []report.Default
@@ -72,10 +72,10 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 	return defaults
 }
 
-func (r *Reviewer) by(catalogs []string) review.Reviewer {
+func (r *Reviewer) by(svc *corev1.Service, catalogs []string) review.Reviewer {
 	reviewer, err := review.New(catalog.Options{
 		Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly, UnknownKeys: r.o.UnknownKeys,
-		Library: r.o.Library, Placeholders: r.o.Placeholders,
+		Library: r.o.Library, Placeholders: r.o.Placeholders, Unstored: r.o.Placeholders && svc.UID == "",
 	})
 	if err != nil {
 		panic(err) // flags with unknown catalogs are rejected before
@@ -88,10 +88,7 @@ func (r *Reviewer) by(catalogs []string) review.Reviewer {
 // claims then belongs to Quaymaster's own.
 func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if r.o.Catalogs != nil {
-		return slices.DeleteFunc(slices.Clone(r.o.Catalogs), func(name string) bool {
-			c, found := r.o.Library.Find(name)
-			return found && len(c.Kinds) > 0
-		})
+		return r.o.Catalogs
 	}
 	names := r.o.Library.Detect(svc)
 	class := svc.Spec.LoadBalancerClass
@@ -103,7 +100,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if class != nil && *class == r.o.Class || meant && class == nil || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
 		names = append(names, loadbalancer.Catalog)
 	}
-	return names
+	return append(names, r.claiming(r.o.Library.OfOthers(), svc.Annotations)...)
 }
 
 func (r *Reviewer) applicable(svc *corev1.Service) []*policy.Policy {

@@ -33,6 +33,10 @@ type Head struct {
 	// Elsewhere are known keys under the prefixes that have no effect on Services of type LoadBalancer, such as those
 	// of Nodes or Ingresses. One * at the end stands for the rest of a key.
 	Elsewhere []string `json:"elsewhere,omitempty"`
+	// OnServices are keys, as in Elsewhere, that the controller of objects of other kinds also reads on their Services.
+	OnServices []string `json:"onServices,omitempty"`
+	// AnyType are keys, as in Elsewhere, that the controller also reads on Services of other types than LoadBalancer.
+	AnyType []string `json:"anyType,omitempty"`
 	// Reads are keys outside the prefixes that the controller also reads, and that no entry describes.
 	Reads []string `json:"reads,omitempty"`
 	// Owns describes the Services that the controller acts on.
@@ -77,6 +81,9 @@ type Body struct {
 	// Left lists facts about the controller that the catalog leaves out.
 	Left []Left `json:"left,omitempty"`
 }
+
+// written reports whether the controller writes the key.
+func (a *Annotation) written() bool { return a.Written || a.ReadOnly }
 
 // FindingDoc documents a finding.
 type FindingDoc struct {
@@ -146,6 +153,8 @@ type Annotation struct {
 	Until string `json:"until,omitempty"`
 	// Written is true if the controller writes the key itself: no value is refused.
 	Written bool `json:"written,omitempty"`
+	// ReadOnly is true if the controller writes the key, and ignores what users set.
+	ReadOnly bool `json:"readOnly,omitempty"`
 	// ReadIf are the conditions that must all hold for the controller to read the key. Otherwise, the key has no
 	// effect, and its value is not validated: the only finding is a warning about that.
 	ReadIf []Condition `json:"readIf,omitempty"`

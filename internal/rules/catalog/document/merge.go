@@ -12,6 +12,7 @@ func (d Document) Extended(by Document) Document {
 	h.Title, h.Controller = cmp.Or(by.Title, h.Title), cmp.Or(by.Controller, h.Controller)
 	h.Version, h.Date, h.Help = cmp.Or(by.Version, h.Version), cmp.Or(by.Date, h.Date), cmp.Or(by.Help, h.Help)
 	h.Prefixes, h.SharedPrefixes = union(h.Prefixes, by.Prefixes), union(h.SharedPrefixes, by.SharedPrefixes)
+	h.OnServices, h.AnyType = union(h.OnServices, by.OnServices), union(h.AnyType, by.AnyType)
 	h.Elsewhere, h.Reads = union(h.Elsewhere, by.Elsewhere), union(h.Reads, by.Reads)
 	d.Annotations = replaced(d.Annotations, by.Annotations, func(a Annotation) string { return a.Name })
 	d.Checks = replaced(d.Checks, by.Checks, func(c Check) string { return c.ID })

@@ -138,7 +138,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	for i := range a.Variants {
 		p.variant(a.Name, &a.Variants[i])
 	}
-	if a.Invalid == nil && !a.Written && !a.Free() {
+	if a.Invalid == nil && !a.written() && !a.Free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
 	p.versions(a)
@@ -235,18 +235,27 @@ func (p *problems) call(where string, c *Call) {
 		if !slices.Contains(slices.Concat(f.Args, f.Optional), arg) {
 			p.add("%s passes %s an unknown argument %s", where, c.Name, arg)
 		}
-		if arg == "field" && !spec.Has(c.With[arg]) {
-			p.add("%s passes %s an unknown field %s", where, c.Name, c.With[arg])
+		p.argument(where+" passes "+c.Name, arg, c.With[arg])
+	}
+}
+
+// argument reports an argument that is not what its name says.
+func (p *problems) argument(where, name, value string) {
+	switch name {
+	case "field":
+		if !spec.Has(value) {
+			p.add("%s an unknown field %s", where, value)
 		}
-		if (arg == "key" || arg == "than") && !p.names[c.With[arg]] {
-			p.add("%s passes %s an unknown key %s", where, c.Name, c.With[arg])
+	case "key", "than":
+		if !p.names[value] {
+			p.add("%s an unknown key %s", where, value)
 		}
-		if _, err := strconv.ParseFloat(c.With[arg], 64); arg == "max" && err != nil {
-			p.add("%s passes %s max %q, which must be a number", where, c.Name, c.With[arg])
+	case "max":
+		if _, err := strconv.ParseFloat(value, 64); err != nil {
+			p.add("%s max %q, which must be a number", where, value)
 		}
-		if arg == "rule" {
-			p.typ(where+" passes "+c.Name+" a value that", &annotation.Type{Type: annotation.Text, Rule: c.With[arg]})
-		}
+	case "rule":
+		p.typ(where+" a value that", &annotation.Type{Type: annotation.Text, Rule: value})
 	}
 }
 
@@ -266,7 +275,7 @@ func (p *problems) examples(empty annotation.Empty, a Annotation) {
 		_, err := a.Parse(value)
 		return err != nil
 	}
-	if !a.Written && refuses(a.Valid) {
+	if !a.written() && refuses(a.Valid) {
 		p.add("%s refuses its valid example %q", a.Name, a.Valid)
 	}
 	for _, d := range append([]Default{{Value: a.Default}}, a.Defaults...) {

@@ -61,6 +61,11 @@ func (c *Catalog) Knows(key string) bool {
 // IsElsewhere reports whether the controller reads a key only on other objects.
 func (c *Catalog) IsElsewhere(key string) bool { return document.MatchesAny(c.Elsewhere, key) }
 
+// ReadsOnServices reports whether the controller reads a key on Services, at least on some.
+func (c *Catalog) ReadsOnServices(key string) bool {
+	return len(c.Kinds) == 0 || document.MatchesAny(c.OnServices, key)
+}
+
 // ReadsKey reports whether a key may have an effect on a Service of the controller.
 func (c *Catalog) ReadsKey(key string) bool {
 	return document.HasPrefix(key, c.Prefixes) || slices.Contains(c.Reads, key)

@@ -18,7 +18,8 @@ const (
 	IDChanged       = "changed"
 	IDDeprecated    = "deprecated"
 	IDShadowed      = "shadowed"
-	IDVersion       = "version" // only of catalogs that know versions
+	IDVersion       = "version"   // only of catalogs that know versions
+	IDReadOnly      = "read-only" // only of catalogs with such keys
 	IDNotOwned      = "not-owned"
 	IDPortForm      = "port-form"      // only of catalogs with forms for ports
 	IDAmbiguousPort = "ambiguous-port" // likewise
@@ -30,7 +31,8 @@ func (c *Catalog) Docs() []finding.Doc {
 	var docs []finding.Doc
 	for _, d := range known.Catalogs {
 		ofPorts := d.ID == IDPortForm || d.ID == IDAmbiguousPort
-		if ofPorts && !c.contents().PortForms || d.ID == IDVersion && !c.contents().Versioned() || c.Own && !used[d.ID] {
+		readOnly := slices.ContainsFunc(c.contents().Entries, func(e *Entry) bool { return e.ReadOnly })
+		if ofPorts && !c.contents().PortForms || d.ID == IDReadOnly && !readOnly || d.ID == IDVersion && !c.contents().Versioned() || c.Own && !used[d.ID] {
 			continue
 		}
 		if at := slices.IndexFunc(known.OwnCatalog, func(own finding.Doc) bool { return own.ID == d.ID }); c.Own && at >= 0 {

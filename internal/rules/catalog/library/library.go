@@ -111,6 +111,11 @@ func (l *Library) Services() []string {
 	return slices.DeleteFunc(l.Names(), func(name string) bool { return len(l.byName[name].Kinds) > 0 })
 }
 
+// OfOthers returns the names of the catalogs of other objects, sorted.
+func (l *Library) OfOthers() []string {
+	return slices.DeleteFunc(l.Names(), func(name string) bool { return len(l.byName[name].Kinds) == 0 })
+}
+
 // Find returns the catalog with this name.
 func (l *Library) Find(name string) (c *Catalog, found bool) {
 	c, found = l.byName[name]

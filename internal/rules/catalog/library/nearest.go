@@ -107,17 +107,17 @@ func withPort(known, unknown string) string {
 }
 
 // Displaced returns the known key that differs from a key only in the domain, the part before the slash. If the key has
-// no prefix of the catalog, the domains must be akin, and the catalog must be one of Services: controllers of Ingresses
-// have the same names under akin domains.
+// no prefix of the catalog, the domains must be akin; those of Ingresses by a first label that names the controller,
+// because controllers of Ingresses have the same names of settings.
 func (c *Catalog) Displaced(key string) (Suggestion, bool) {
 	domain, tail, cut := strings.Cut(key, "/")
 	concerns := c.Concerns(key)
-	if c.Own || !cut || len(domain) > validation.DNS1123SubdomainMaxLength || !concerns && (len(c.Kinds) > 0 || !c.mayBeDisplaced(domain)) {
+	if c.Own || !cut || c.IsElsewhere(key) || len(domain) > validation.DNS1123SubdomainMaxLength || !concerns && !c.mayBeDisplaced(domain) {
 		return Suggestion{}, false
 	}
 	for _, known := range c.contents().tails()[tail] {
 		other, _, _ := strings.Cut(known.key, "/")
-		if other != domain && (concerns || akin(domain, other)) {
+		if other != domain && (concerns || len(c.Prefixes) > 0 && c.mayBeDisplaced(domain) || akin(domain, other)) {
 			return Suggestion{Key: known.suggested, Near: true, Entry: known.entry, Distance: 1, Displaced: true}, true
 		}
 	}
@@ -128,25 +128,33 @@ func (c *Catalog) Displaced(key string) (Suggestion, bool) {
 func (c *Catalog) mayBeDisplaced(domain string) bool {
 	like := func(prefix string) bool {
 		other, _, _ := strings.Cut(prefix, "/")
+		if len(c.Kinds) > 0 {
+			return sameName(withoutLast(domain), withoutLast(other))
+		}
 		return akin(domain, other)
 	}
 	return slices.ContainsFunc(c.Prefixes, like) || slices.ContainsFunc(c.SharedPrefixes, like)
 }
 
 // generic are labels of domains that do not name a controller. Two of them do.
-var generic = []string{"service", "load-balancer", "ingress", "kubernetes", "k8s", "networking", "network", "cloud", "annotations"}
+var generic = []string{
+	"alpha", "beta", "io", "service", "load-balancer", "ingress", "kubernetes", "k8s", "networking", "network", "cloud", "annotations",
+}
 
-// akin reports whether every label of one domain is one of the other, except for the last label of both, such as com.
-// Hyphens do not count, and neither does a generic label alone.
+// akin reports whether every label of one domain is one of the other, except for the last label of both, such as com, or
+// the first label of both is the same. Hyphens do not count, and neither does a generic label alone.
 func akin(a, b string) bool {
 	a, b = withoutLast(a), withoutLast(b)
+	if sameName(a, b) {
+		return true
+	}
 	if len(a) > len(b) {
 		a, b = b, a
 	}
 	if a == "" {
 		return false
 	}
-	if slices.ContainsFunc(generic, func(label string) bool { return sameWithoutHyphens(a, label) }) {
+	if isGeneric(a) {
 		return false
 	}
 	for label := range strings.SplitSeq(a, ".") {
@@ -155,6 +163,17 @@ func akin(a, b string) bool {
 		}
 	}
 	return true
+}
+
+// sameName reports whether the first label of two domains is the same, and names a controller.
+func sameName(a, b string) bool {
+	first, _, _ := strings.Cut(a, ".")
+	other, _, _ := strings.Cut(b, ".")
+	return first != "" && sameWithoutHyphens(first, other) && !isGeneric(first)
+}
+
+func isGeneric(label string) bool {
+	return slices.ContainsFunc(generic, func(g string) bool { return sameWithoutHyphens(label, g) })
 }
 
 func withoutLast(domain string) string { return domain[:max(0, strings.LastIndexByte(domain, '.'))] }
