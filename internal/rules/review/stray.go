@@ -229,7 +229,7 @@ func copies(class string) bool {
 	return slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return c.copies && slices.Contains(c.classes, class) })
 }
 
-// idle returns warnings about the keys of controllers of load balancers on a Service that is none.
+// idle returns warnings about the keys of load balancers on a Service of a different type.
 func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	if svc == nil || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -250,8 +250,7 @@ func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	return findings
 }
 
-// ofAnyType returns the findings about keys that controllers read on Services of any type, for a Service that is no load
-// balancer.
+// ofAnyType returns the findings about keys that controllers read on Services of any type.
 func ofAnyType(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), set.ReadsOnAnyType) {
 		return nil

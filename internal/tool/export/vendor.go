@@ -170,7 +170,7 @@ func (v *vendor) portForms() {
 }
 
 func (v *vendor) annotation(a *document.Annotation) {
-	if a.Written {
+	if a.Written || a.ReadOnly {
 		return
 	}
 	for _, name := range a.Names() {

@@ -21,8 +21,12 @@ var gcpFuncs = map[string]Func{
 		Check: gcpTwoAddresses,
 	},
 	"gcp-neg": {
-		Help:  "The JSON exposes ports of the Service.",
+		Help:  "The JSON exposes ports of the Service, and names no group if Ingresses use them, too.",
 		Check: gcpNEG,
+	},
+	"gcp-port-names": {
+		Help:  "The keys of the JSON are names of ports of the Service.",
+		Check: gcpPortNames,
 	},
 }
 
@@ -50,15 +54,35 @@ func gcpTwoAddresses(s Subject) string {
 
 func gcpNEG(s Subject) string {
 	var groups struct {
-		Ports map[int32]any `json:"exposed_ports"`
+		Ingress bool `json:"ingress"`
+		Ports   map[int32]struct {
+			Name string `json:"name"`
+		} `json:"exposed_ports"`
 	}
 	if json.Unmarshal([]byte(s.Value.Text), &groups) != nil {
 		return ""
 	}
 	ports := spec.Values(s.Service, "spec.ports.port")
 	for _, port := range slices.Sorted(maps.Keys(groups.Ports)) {
-		if !slices.Contains(ports, fmt.Sprint(port)) {
+		switch {
+		case !slices.Contains(ports, fmt.Sprint(port)):
 			return fmt.Sprintf("expose only ports of the Service (%s), not %d", strings.Join(ports, ", "), port)
+		case groups.Ingress && groups.Ports[port].Name != "":
+			return fmt.Sprintf("not name the group of port %d if ingress is true", port)
+		}
+	}
+	return ""
+}
+
+func gcpPortNames(s Subject) string {
+	var protocols map[string]string
+	if json.Unmarshal([]byte(s.Value.Text), &protocols) != nil {
+		return ""
+	}
+	names := spec.Values(s.Service, "spec.ports.name")
+	for _, name := range slices.Sorted(maps.Keys(protocols)) {
+		if !slices.Contains(names, name) {
+			return fmt.Sprintf("name ports of the Service (%s), not %s", strings.Join(names, ", "), annotation.Quote(name))
 		}
 	}
 	return ""
