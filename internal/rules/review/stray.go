@@ -158,51 +158,49 @@ func cutDomain(key string) (domain, name string) {
 	return "", key
 }
 
-// An ingressController is one of Ingresses, known by a prefix that only it reads.
+// An ingressController is one of Ingresses, known by a prefix that only it reads. Alibaba's shares that of AWS.
 type ingressController struct {
 	title   string
-	classes []string
+	classes []string // the usual ones
 	prefix  string
-	// copies is true if it can copy annotations to a Service, so that keys of Services have an effect.
-	copies bool
 }
 
-// ingressControllers have their usual classes. Alibaba's controller shares a prefix with that of AWS, but no class.
 var ingressControllers = []ingressController{
-	{"the AWS Load Balancer Controller", []string{"alb"}, "alb.ingress.kubernetes.io/", false},
-	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, "appgw.ingress.kubernetes.io/", false},
-	{"Cilium", []string{"cilium"}, "ingress.cilium.io/", true},
-	{"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, "ingress.gcp.kubernetes.io/", false},
-	{"HAProxy", []string{"haproxy"}, "haproxy.org/", false},
-	{"ingress-nginx", []string{"nginx"}, "nginx.ingress.kubernetes.io/", false},
-	{"Kong", []string{"kong"}, "konghq.com/", false},
-	{"TKE", []string{"qcloud"}, "ingress.cloud.tencent.com/", false},
-	{"Traefik", []string{"traefik"}, "traefik.ingress.kubernetes.io/", false},
+	{"the AWS Load Balancer Controller", []string{"alb"}, "alb.ingress.kubernetes.io/"},
+	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, "appgw.ingress.kubernetes.io/"},
+	{"Cilium", []string{classCilium}, "ingress.cilium.io/"},
+	{"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, "ingress.gcp.kubernetes.io/"},
+	{"HAProxy", []string{"haproxy"}, "haproxy.org/"},
+	{"ingress-nginx", []string{"nginx"}, "nginx.ingress.kubernetes.io/"},
+	{"Kong", []string{"kong"}, "konghq.com/"},
+	{"TKE", []string{"qcloud"}, "ingress.cloud.tencent.com/"},
+	{"Traefik", []string{"traefik"}, "traefik.ingress.kubernetes.io/"},
 }
 
-const ingressClassKey = "kubernetes.io/ingress.class"
+const (
+	ingressClassKey = "kubernetes.io/ingress.class"
+	// classCilium is that of Ingresses whose annotations Cilium copies to a Service, if their prefix is configured.
+	classCilium = "cilium"
+)
 
-// misplaced returns warnings about keys that controllers read on objects of other kinds or classes only.
+// misplaced returns warnings about keys that controllers read on objects of other kinds or classes only. An Ingress without a
+// class may have any controller.
 func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Finding {
-	elsewhere := r.kinds
-	var class string
+	class, elsewhere := "", r.kinds
 	if r.ofOthers {
-		elsewhere = r.services
-		if class = o.Annotations[ingressClassKey]; o.Spec.LoadBalancerClass != nil {
+		class, elsewhere = o.Annotations[ingressClassKey], r.services
+		if o.Spec.LoadBalancerClass != nil {
 			class = *o.Spec.LoadBalancerClass
 		}
-		if class == "" {
-			return nil // any controller may handle the object
-		}
+	}
+	if r.ofOthers && class == "" || !r.ofOthers && len(elsewhere) == 0 {
+		return nil
 	}
 	var findings []finding.Finding
 	for key, value := range o.Annotations {
-		where := readBy(class, key)
-		for i := 0; i < len(elsewhere) && where == "" && !copies(class) && !set.Reads(key); i++ {
-			c, found := set.Library().Find(elsewhere[i])
-			if found && c.Concerns(key) && c.Knows(key) && !c.IsElsewhere(key) && (r.ofOthers || !c.ReadsOnServices(key)) {
-				where = c.Title + " reads it on " + cmp.Or(strings.Join(c.Kinds, ", "), "Services of type LoadBalancer")
-			}
+		where := readByClass(class, key)
+		if where == "" && class != classCilium && !set.Reads(key) {
+			where = readByKind(set.Library(), elsewhere, key, !r.ofOthers)
 		}
 		if where != "" && len(findings) < maxStrays {
 			findings = append(findings, finding.Finding{
@@ -214,19 +212,28 @@ func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Findin
 	return findings
 }
 
-// readBy returns where a key of an Ingress with a class has an effect, if not there, because the class is usually that of a
-// different controller; empty otherwise.
-func readBy(class, key string) string {
-	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return strings.HasPrefix(key, c.prefix) })
-	if i < 0 || !slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return slices.Contains(c.classes, class) }) ||
-		slices.Contains(ingressControllers[i].classes, class) {
-		return ""
+// readByKind returns on which objects one of the catalogs' controllers reads a key, unless it also does so on Services and
+// these are reviewed; empty if none does.
+func readByKind(l *library.Library, names []string, key string, services bool) string {
+	for _, name := range names {
+		c, found := l.Find(name)
+		if !found || !c.Concerns(key) || !c.Knows(key) || c.IsElsewhere(key) || services && c.ReadsOnServices(key) {
+			continue
+		}
+		return c.Title + " reads it on " + cmp.Or(strings.Join(c.Kinds, ", "), "Services of type LoadBalancer")
 	}
-	return ingressControllers[i].title + " reads it, on Ingresses of class " + ingressControllers[i].classes[0]
+	return ""
 }
 
-func copies(class string) bool {
-	return slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return c.copies && slices.Contains(c.classes, class) })
+// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller; empty
+// otherwise.
+func readByClass(class, key string) string {
+	of := func(c ingressController) bool { return slices.Contains(c.classes, class) }
+	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return strings.HasPrefix(key, c.prefix) })
+	if i < 0 || of(ingressControllers[i]) || !slices.ContainsFunc(ingressControllers, of) {
+		return ""
+	}
+	return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
 }
 
 // idle returns warnings about the keys of load balancers on a Service of a different type.
