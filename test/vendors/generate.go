@@ -59,7 +59,7 @@ type Generator struct {
 func NewGenerator(c *library.Catalog, seed uint64) *Generator {
 	g := &Generator{catalog: c, seed: seed, fields: map[string][]string{}}
 	for _, e := range c.Contents().Entries {
-		if !e.Written && !e.ReadOnly {
+		if !e.WrittenByController() {
 			g.entries = append(g.entries, e)
 		}
 	}

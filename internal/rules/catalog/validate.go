@@ -36,7 +36,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 	case s.ReadOnly && v.set.unstored:
 		return append(findings, v.finding(s, library.IDReadOnly, document.Ignored,
 			"has no effect: the controller writes it, and overwrites what users set", "remove it"))
-	case s.Written || s.ReadOnly:
+	case s.WrittenByController():
 		return findings
 	case unread != "":
 		return append(findings, v.finding(s, library.IDVersion, document.Ignored, unread,

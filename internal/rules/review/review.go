@@ -100,7 +100,7 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	if finding.Deny(findings) {
 		oldFindings = slices.Concat(old.Validate(), policy.Validate(old, policies), strayBefore(set, oldSvc, stray))
 	}
-	return ratchet(oldSvc, newSvc, oldFindings, slices.Concat(findings, r.misplaced(set, newSvc), current.Changes(old)))
+	return ratchet(oldSvc, newSvc, oldFindings, append(append(findings, r.misplaced(set, newSvc)...), current.Changes(old)...))
 }
 
 // Preview validates a Service as admission would if it was created, with all the defaults that admission would write.

@@ -170,7 +170,7 @@ func (v *vendor) portForms() {
 }
 
 func (v *vendor) annotation(a *document.Annotation) {
-	if a.Written || a.ReadOnly {
+	if a.WrittenByController() {
 		return
 	}
 	for _, name := range a.Names() {

@@ -26,7 +26,7 @@ var gcpFuncs = map[string]Func{
 	},
 	"gcp-port-names": {
 		Help:  "The keys of the JSON are names of ports of the Service.",
-		Check: gcpPortNames,
+		Check: func(s Subject) string { return aboutPorts(s, "spec.ports.name") },
 	},
 }
 
@@ -69,20 +69,6 @@ func gcpNEG(s Subject) string {
 			return fmt.Sprintf("expose only ports of the Service (%s), not %d", strings.Join(ports, ", "), port)
 		case groups.Ingress && groups.Ports[port].Name != "":
 			return fmt.Sprintf("not name the group of port %d if ingress is true", port)
-		}
-	}
-	return ""
-}
-
-func gcpPortNames(s Subject) string {
-	var protocols map[string]string
-	if json.Unmarshal([]byte(s.Value.Text), &protocols) != nil {
-		return ""
-	}
-	names := spec.Values(s.Service, "spec.ports.name")
-	for _, name := range slices.Sorted(maps.Keys(protocols)) {
-		if !slices.Contains(names, name) {
-			return fmt.Sprintf("name ports of the Service (%s), not %s", strings.Join(names, ", "), annotation.Quote(name))
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -100,4 +101,16 @@ func keyLessThan(s Subject) string {
 		return ""
 	}
 	return fmt.Sprintf("be less than %s, which is %s", s.With["than"], than.Text)
+}
+
+// aboutPorts checks that the keys of JSON are values of a field of the Service's ports.
+func aboutPorts(s Subject, field string) string {
+	object, _ := s.Value.JSON.(map[string]any)
+	ports := spec.Values(s.Service, field)
+	for _, port := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(ports, port) {
+			return fmt.Sprintf("be about ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(port))
+		}
+	}
+	return ""
 }

@@ -6,9 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"quaymaster.dev/internal/rules/annotation"
-	"quaymaster.dev/internal/rules/catalog/spec"
 )
 
 var tencentFuncs = map[string]Func{
@@ -22,7 +19,7 @@ var tencentFuncs = map[string]Func{
 	},
 	"tencent-protocol-ports": {
 		Help:  "The JSON is about ports of the Service.",
-		Check: tencentProtocolPorts,
+		Check: func(s Subject) string { return aboutPorts(s, "spec.ports.port") },
 	},
 }
 
@@ -55,20 +52,6 @@ func tencentProtocols(s Subject) string {
 			if slices.Contains(tencentNeedTLS, strings.ToUpper(protocol)) && l.TLS == "" {
 				return fmt.Sprintf("have tls, the name of a Secret, for port %s, because %s needs a certificate", port, protocol)
 			}
-		}
-	}
-	return ""
-}
-
-func tencentProtocolPorts(s Subject) string {
-	var listeners map[string]tencentListener
-	if json.Unmarshal([]byte(s.Value.Text), &listeners) != nil {
-		return ""
-	}
-	ports := spec.Values(s.Service, "spec.ports.port")
-	for _, port := range slices.Sorted(maps.Keys(listeners)) {
-		if !slices.Contains(ports, port) {
-			return fmt.Sprintf("be about ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(port))
 		}
 	}
 	return ""

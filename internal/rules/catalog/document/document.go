@@ -82,9 +82,6 @@ type Body struct {
 	Left []Left `json:"left,omitempty"`
 }
 
-// written reports whether the controller writes the key.
-func (a *Annotation) written() bool { return a.Written || a.ReadOnly }
-
 // FindingDoc documents a finding.
 type FindingDoc struct {
 	ID   string `json:"id"`
@@ -170,6 +167,9 @@ type Annotation struct {
 	Valid   string  `json:"valid"`
 	Invalid *string `json:"invalid,omitempty"`
 }
+
+// WrittenByController reports whether the controller writes the key.
+func (a *Annotation) WrittenByController() bool { return a.Written || a.ReadOnly }
 
 // Family reports whether the annotation describes more than one key: its name has placeholders.
 func (a *Annotation) Family() bool { return strings.Contains(a.Name, "{") }

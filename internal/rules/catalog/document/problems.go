@@ -138,7 +138,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	for i := range a.Variants {
 		p.variant(a.Name, &a.Variants[i])
 	}
-	if a.Invalid == nil && !a.written() && !a.Free() {
+	if a.Invalid == nil && !a.WrittenByController() && !a.Free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
 	p.versions(a)
@@ -275,7 +275,7 @@ func (p *problems) examples(empty annotation.Empty, a Annotation) {
 		_, err := a.Parse(value)
 		return err != nil
 	}
-	if !a.written() && refuses(a.Valid) {
+	if !a.WrittenByController() && refuses(a.Valid) {
 		p.add("%s refuses its valid example %q", a.Name, a.Valid)
 	}
 	for _, d := range append([]Default{{Value: a.Default}}, a.Defaults...) {

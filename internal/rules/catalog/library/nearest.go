@@ -117,7 +117,7 @@ func (c *Catalog) Displaced(key string) (Suggestion, bool) {
 	}
 	for _, known := range c.contents().tails()[tail] {
 		other, _, _ := strings.Cut(known.key, "/")
-		if other != domain && (concerns || len(c.Prefixes) > 0 && c.mayBeDisplaced(domain) || akin(domain, other)) {
+		if other != domain && (concerns || len(c.Prefixes) > 0 || akin(domain, other)) {
 			return Suggestion{Key: known.suggested, Near: true, Entry: known.entry, Distance: 1, Displaced: true}, true
 		}
 	}

@@ -1,0 +1,129 @@
+package review
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules/catalog"
+	"quaymaster.dev/internal/rules/catalog/library"
+	"quaymaster.dev/internal/rules/finding"
+)
+
+// An ingressController is one of Ingresses, known by a prefix that only it reads. Alibaba's shares that of AWS.
+type ingressController struct {
+	title   string
+	classes []string // the usual ones
+	prefix  string
+}
+
+var ingressControllers = []ingressController{
+	{"the AWS Load Balancer Controller", []string{"alb"}, "alb.ingress.kubernetes.io/"},
+	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, "appgw.ingress.kubernetes.io/"},
+	{"Cilium", []string{classCilium}, "ingress.cilium.io/"},
+	{"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, "ingress.gcp.kubernetes.io/"},
+	{"HAProxy", []string{"haproxy"}, "haproxy.org/"},
+	{"ingress-nginx", []string{"nginx"}, "nginx.ingress.kubernetes.io/"},
+	{"Kong", []string{"kong"}, "konghq.com/"},
+	{"TKE", []string{"qcloud"}, "ingress.cloud.tencent.com/"},
+	{"Traefik", []string{"traefik"}, "traefik.ingress.kubernetes.io/"},
+}
+
+const (
+	ingressClassKey = "kubernetes.io/ingress.class"
+	// classCilium is that of Ingresses whose annotations Cilium copies to a Service, if their prefix is configured.
+	classCilium = "cilium"
+)
+
+// misplaced returns warnings about keys that controllers read on objects of other kinds or classes only. An Ingress without a
+// class may have any controller.
+func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Finding {
+	class, elsewhere := "", r.kinds
+	if r.ofOthers {
+		class, elsewhere = o.Annotations[ingressClassKey], r.services
+		if o.Spec.LoadBalancerClass != nil {
+			class = *o.Spec.LoadBalancerClass
+		}
+	}
+	if r.ofOthers && class == "" || !r.ofOthers && len(elsewhere) == 0 {
+		return nil
+	}
+	var findings []finding.Finding
+	for key, value := range o.Annotations {
+		where := readByClass(class, key)
+		if where == "" && class != classCilium && !set.Reads(key) {
+			where = readByKind(set.Library(), elsewhere, key, !r.ofOthers)
+		}
+		if where != "" && len(findings) < maxStrays {
+			findings = append(findings, finding.Finding{
+				ID: IDOtherKind, Check: IDOtherKind, Severity: finding.Warning, Field: catalog.Path(key), Value: value,
+				Message: "has no effect here: " + where, Remedy: "remove it, or move it there",
+			})
+		}
+	}
+	return findings
+}
+
+// readByKind returns on which objects one of the catalogs' controllers reads a key, unless it also does so on Services and
+// these are reviewed; empty if none does.
+func readByKind(l *library.Library, names []string, key string, services bool) string {
+	for _, name := range names {
+		c, found := l.Find(name)
+		if !found || !c.Concerns(key) || !c.Knows(key) || c.IsElsewhere(key) || services && c.ReadsOnServices(key) {
+			continue
+		}
+		return c.Title + " reads it on " + cmp.Or(strings.Join(c.Kinds, ", "), "Services of type LoadBalancer")
+	}
+	return ""
+}
+
+// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller; empty
+// otherwise.
+func readByClass(class, key string) string {
+	of := func(c ingressController) bool { return slices.Contains(c.classes, class) }
+	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return strings.HasPrefix(key, c.prefix) })
+	if i < 0 || of(ingressControllers[i]) || !slices.ContainsFunc(ingressControllers, of) {
+		return ""
+	}
+	return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
+}
+
+// idle returns warnings about the keys of load balancers on a Service of a different type.
+func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
+	if svc == nil || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	owned := set.Owned(asLoadBalancer(svc))
+	kind := cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP)
+	var findings []finding.Finding
+	for key, value := range svc.Annotations {
+		own := strings.HasPrefix(key, ownPrefix)
+		if own && !owned || !own && !set.OnlyOfLoadBalancers(key) || len(findings) == maxStrays {
+			continue
+		}
+		findings = append(findings, finding.Finding{
+			ID: IDOtherType, Severity: finding.Warning, Field: catalog.Path(key), Value: value,
+			Message: "has no effect on a Service of type " + string(kind), Remedy: "remove it, or set spec.type to LoadBalancer",
+		})
+	}
+	return findings
+}
+
+// ofAnyType returns the findings about keys that controllers read on Services of any type.
+func ofAnyType(set catalog.Set, svc *corev1.Service) []finding.Finding {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(svc.Annotations)), set.ReadsOnAnyType) {
+		return nil
+	}
+	return slices.DeleteFunc(set.Parse(asLoadBalancer(svc)).Validate(), func(f finding.Finding) bool {
+		return !set.ReadsOnAnyType(keyOf(f))
+	})
+}
+
+func asLoadBalancer(svc *corev1.Service) *corev1.Service {
+	would := *svc
+	would.Spec.Type = corev1.ServiceTypeLoadBalancer
+	return &would
+}
