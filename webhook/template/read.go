@@ -20,17 +20,27 @@ const (
 	mostElements = 1000
 )
 
-// paths are those that matter of a kind: true for those of values, false for those that lead to one.
-type paths map[string]bool
+// paths are those that matter of a kind.
+type paths struct {
+	// known is true for those of values, and false for those that lead to one.
+	known map[string]bool
+	// annotations are those of annotations.
+	annotations []string
+}
 
 // add adds a path and what leads to it.
 func (p paths) add(path string) {
 	for i := range len(path) {
-		if lead := path[:i]; (path[i] == '.' || path[i] == '[') && !p[lead] {
-			p[lead] = false
+		if lead := path[:i]; (path[i] == '.' || path[i] == '[') && !p.known[lead] {
+			p.known[lead] = false
 		}
 	}
-	p[path] = true
+	p.known[path] = true
+}
+
+// leadToAnnotations reports whether there may be annotations below a path.
+func (p paths) leadToAnnotations(path string) bool {
+	return slices.ContainsFunc(p.annotations, func(a string) bool { return strings.HasPrefix(a, path) })
 }
 
 // kinds has the paths of each kind.
@@ -41,11 +51,14 @@ func pathsOf(templates []engine.Template) kinds {
 	all := kinds{}
 	for _, t := range templates {
 		kind := schema.GroupKind{Group: t.Group, Kind: t.Kind}
-		if all[kind] == nil {
-			all[kind] = paths{"": false, "metadata": false}
+		of, found := all[kind]
+		if !found {
+			of.known = map[string]bool{"": false, "metadata": false}
 		}
-		for _, path := range []string{t.Annotations, t.Type, t.Class} {
-			all[kind].add(path)
+		of.annotations = append(of.annotations, t.Annotations)
+		all[kind] = of
+		for _, path := range append([]string{t.Annotations, t.Type, t.Class}, t.Fields...) {
+			of.add(path)
 		}
 	}
 	return all
@@ -84,15 +97,14 @@ func (d *decodable) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 type object struct {
 	metav1.PartialObjectMetadata
 
-	// texts are strings by their paths.
-	texts map[string]string
-	// annotations are those by their paths, and found is where they were, in order.
+	// texts are strings by their paths, annotations those by theirs, and found is where they were, in order.
+	texts       map[string]string
 	annotations map[string]map[string]string
 	found       []found
 	// size is the length of what is kept, and elements the number of elements of lists.
 	size, elements int
-	// cut is true if some of the object was left out, because it is too large.
-	cut bool
+	// partial is true if some of the object was left out, because it is too large, and cut if there may be annotations in it.
+	partial, cut bool
 }
 
 // found is a path in a template, and the indexes of elements of its lists.
@@ -103,7 +115,7 @@ type found struct {
 
 var _ engine.Source = (*object)(nil)
 
-// Expand implements template.Source for paths of annotations.
+// Expand implements template.Source for paths of annotations and strings.
 func (o *object) Expand(path string) [][]int {
 	var all [][]int
 	for _, f := range o.found {
@@ -158,7 +170,7 @@ func (o *object) metadata(in *jsontext.Decoder, wanted paths) error {
 
 // read keeps what matters of the value at a path.
 func (o *object) read(in *jsontext.Decoder, wanted paths, path string, indexes []int) error {
-	value, matters := wanted[path]
+	value, matters := wanted.known[path]
 	switch kind := in.PeekKind(); {
 	case !matters:
 	case kind == '{':
@@ -170,11 +182,12 @@ func (o *object) read(in *jsontext.Decoder, wanted paths, path string, indexes [
 		if err := text(in, &s); err != nil {
 			return err
 		}
-		if o.fits(len(s)) {
+		if o.fits(len(path) + len(s)) {
 			if o.texts == nil {
 				o.texts = map[string]string{}
 			}
 			o.texts[engine.Fill(path, indexes)] = s
+			o.found = append(o.found, found{path, slices.Clone(indexes)})
 		}
 		return nil
 	}
@@ -184,7 +197,7 @@ func (o *object) read(in *jsontext.Decoder, wanted paths, path string, indexes [
 // entries reads an object, which may have fields that matter, or consist of annotations.
 func (o *object) entries(in *jsontext.Decoder, wanted paths, path string, indexes []int) error {
 	var annotations map[string]string
-	if wanted[path] {
+	if wanted.known[path] {
 		annotations = map[string]string{}
 	}
 	err := o.fields(in, func(key string) error {
@@ -221,8 +234,8 @@ func (o *object) list(in *jsontext.Decoder, wanted paths, path string, indexes [
 	indexes = append(slices.Clone(indexes), 0)
 	for ; in.PeekKind() != ']'; indexes[len(indexes)-1]++ {
 		if o.elements++; o.elements > mostElements {
-			o.cut = true
-			wanted = nil
+			o.partial, o.cut = true, o.cut || wanted.leadToAnnotations(path)
+			wanted = paths{}
 		}
 		if err := o.read(in, wanted, path, indexes); err != nil {
 			return err
@@ -235,7 +248,7 @@ func (o *object) list(in *jsontext.Decoder, wanted paths, path string, indexes [
 // fits reports whether that many bytes more may be kept.
 func (o *object) fits(n int) bool {
 	if o.size+n > mostBytes {
-		o.cut = true
+		o.partial, o.cut = true, true
 		return false
 	}
 	o.size += n

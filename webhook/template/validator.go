@@ -73,6 +73,12 @@ func (o *Options) templates(from *object, namespace string) (all []review.Templa
 		return nil, false
 	}
 	size := 0
+	fieldsOf := func(t engine.Template) map[string][]string {
+		if from.partial {
+			return nil // not all values are known
+		}
+		return t.ValuesOf(from)
+	}
 	for _, t := range engine.Of(o.Templates, from.APIVersion, from.Kind) {
 		for _, place := range t.Places(from) {
 			annotations := from.annotations[place.Path]
@@ -84,7 +90,7 @@ func (o *Options) templates(from *object, namespace string) (all []review.Templa
 			}}
 			svc.Spec.LoadBalancerClass = place.Class
 			all = append(all, review.Template{
-				Path: place.Path, Pattern: t.Annotations, Service: svc, Catalogs: t.Catalogs,
+				Path: place.Path, Pattern: t.Annotations, Service: svc, Catalogs: t.Catalogs, Fields: fieldsOf(t),
 			})
 		}
 	}

@@ -59,6 +59,14 @@ func ingress(annotations string) string {
 	return `{"kind":"Ingress","apiVersion":"networking.k8s.io/v1","metadata":{"name":"x","annotations":` + annotations + `}}`
 }
 
+// routed returns an Ingress whose spec has a certificate and the backend shop behind a number of others.
+func routed(annotations string, others int) string {
+	return `{"kind":"Ingress","apiVersion":"networking.k8s.io/v1","metadata":{"name":"x","annotations":` + annotations + `},` +
+		`"spec":{"tls":[{"hosts":["a"],"secretName":"shop"}],"rules":[{"http":{"paths":[` +
+		strings.Repeat(`{"path":"/","backend":{"service":{"name":"web","port":{"number":80}}}},`, others) +
+		`{"path":"/shop","backend":{"service":{"name":"shop","port":{"name":"use-annotation"}}}}]}}]}}`
+}
+
 func annotations(pairs ...string) string {
 	var all []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -88,6 +96,10 @@ func ask(t testing.TB, by webhook.Admitter, oldObject, newObject string) *admiss
 func TestValidator(t *testing.T) {
 	bad := annotations(good, "fsn1", typo, "fsn1", "example.com/x", "y")
 	unknownKey := "[" + typo + "]"
+	action := func(backend string) string {
+		return annotations("alb.ingress.kubernetes.io/actions."+backend, `{"type":"redirect","redirectConfig":{"statusCode":"HTTP_301"}}`)
+	}
+	redirect := annotations("appgw.ingress.kubernetes.io/ssl-redirect", "true")
 	for name, tc := range map[string]struct {
 		old, object string
 		denied      []string
@@ -121,9 +133,17 @@ func TestValidator(t *testing.T) {
 		},
 		"Ingress":              {object: ingress(annotations("alb.ingress.kubernetes.io/scheme", "public")), denied: []string{"metadata.annotations[alb.ingress.kubernetes.io/scheme]"}},
 		"Ingress of a Service": {object: ingress(bad)},
+		"action of a backend":  {object: routed(action("shop"), 1)},
+		"action of no backend": {object: routed(action("ship"), 1), warnings: 1},
+		"of a large Ingress":   {object: routed(action("ship"), 1000)},
+		"redirect with TLS":    {object: routed(redirect, 0)},
+		"redirect without": {
+			old: routed(redirect, 0), object: strings.Replace(routed(redirect, 0), `"tls"`, `"lts"`, 1),
+			denied: []string{"metadata.annotations[appgw.ingress.kubernetes.io/ssl-redirect]"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, validator(t, nil, "hcloud", "alb"), tc.old, tc.object)
+			got := ask(t, validator(t, nil, "hcloud", "alb", "agic"), tc.old, tc.object)
 			var denied []string
 			if !got.Allowed {
 				for _, cause := range got.Result.Details.Causes {

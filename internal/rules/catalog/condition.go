@@ -10,8 +10,11 @@ import (
 func (v *View) holds(c document.Condition, sc scope) (holds, known bool) {
 	if c.Field != "" {
 		var buffer [8]string // so that few values cost no allocation
-		values := sc.field(buffer[:0], v.Service, c.Field)
-		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.HoldsFor(values), true
+		values, known := v.field(buffer[:0], sc, c.Field)
+		if !known {
+			return false, false
+		}
+		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.Expand(sc.bindings).HoldsFor(values), true
 	}
 	if c.Set != nil {
 		// Defaults do not matter here, and an invalid value counts as set.

@@ -75,6 +75,8 @@ type Set struct {
 	// unstored is Options.Unstored.
 	unstored bool
 	onParse  func(key string)
+	// fields are those of About.
+	fields map[string][]string
 }
 
 // NewSet selects catalogs. It fails if one does not exist.
@@ -126,6 +128,13 @@ func (s Set) With(names []string) Set {
 	}
 	other.domains = domains(other.catalogs)
 	return other
+}
+
+// About returns the set for an object of another kind, whose fields conditions test. The values are by path, such as
+// spec.tls[].secretName; of a path that is missing, nothing is known.
+func (s Set) About(fields map[string][]string) Set {
+	s.fields = fields
+	return s
 }
 
 // Validate validates a Service by the catalogs whose controllers own it. Each error names at most one listener, so that

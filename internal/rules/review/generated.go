@@ -16,11 +16,11 @@ import (
 
 const annotationsField = "metadata.annotations"
 
-// Of returns the Reviewer for the annotations of other objects than Services, with those of the named catalogs that are
-// selected. ok is false if there are none.
-func (r Reviewer) Of(names []string) (other Reviewer, ok bool) {
+// Of returns the Reviewer for the annotations of an object that is not a Service, with those of the named catalogs that are
+// selected. fields are as in catalog.Set.About. ok is false if there are no such catalogs.
+func (r Reviewer) Of(names []string, fields map[string][]string) (other Reviewer, ok bool) {
 	selected := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(r.kinds, name) })
-	r.set, r.ofOthers = r.set.With(selected), true
+	r.set, r.ofOthers = r.set.With(selected).About(fields), true
 	return r, len(selected) > 0
 }
 
@@ -50,6 +50,8 @@ type Template struct {
 	Service *corev1.Service
 	// Catalogs are as in package template: nil for annotations of Services.
 	Catalogs []string
+	// Fields are as in catalog.Set.About.
+	Fields map[string][]string
 }
 
 // Templates validates the annotations of the Services that controllers will create for an object. old are those of the
@@ -80,7 +82,7 @@ func (r Reviewer) templates(ctx context.Context, all []Template, policies []*pol
 		}
 		reviewer, applicable := r, policies
 		if t.Catalogs != nil {
-			reviewer, _ = r.Of(t.Catalogs)
+			reviewer, _ = r.Of(t.Catalogs, t.Fields)
 			applicable = nil // they are about Services
 		}
 		for _, f := range reviewer.Generated(t.Service, applicable) {

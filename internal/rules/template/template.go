@@ -30,6 +30,8 @@ type Template struct {
 	Class string `json:"class,omitempty"`
 	// Catalogs are the names of those that describe the annotations, if these are not of a Service.
 	Catalogs []string `json:"catalogs,omitempty"`
+	// Fields are the paths of strings that the conditions of these catalogs use, such as spec.tls[].secretName.
+	Fields []string `json:"fields,omitempty"`
 }
 
 //go:embed templates.yaml
@@ -60,13 +62,15 @@ func Of(templates []Template, apiVersion, kind string) []Template {
 			all = append(all, t)
 			continue
 		}
-		for _, name := range t.Catalogs {
-			if !slices.Contains(all[same].Catalogs, name) {
-				all[same].Catalogs = append(slices.Clip(all[same].Catalogs), name)
-			}
-		}
+		all[same].Catalogs = union(all[same].Catalogs, t.Catalogs)
+		all[same].Fields = union(all[same].Fields, t.Fields)
 	}
 	return all
+}
+
+// union returns the elements of a, and those of b that it lacks.
+func union(a, b []string) []string {
+	return append(slices.Clip(a), slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })...)
 }
 
 // For returns the templates of Services, and those of other annotations that one of the selected catalogs describes; nil
@@ -87,6 +91,9 @@ func (t *Template) Problems() []string {
 	if (t.Type == "") != (len(t.Types) == 0) {
 		problems = append(problems, "must have both type and types, or neither")
 	}
+	if len(t.Fields) > 0 && len(t.Catalogs) == 0 {
+		problems = append(problems, "must have fields only with catalogs, whose conditions use them")
+	}
 	for _, other := range []string{t.Type, t.Class} {
 		if at := strings.LastIndex(other, "[]"); at >= 0 && !strings.HasPrefix(t.Annotations, other[:at+2]) {
 			problems = append(problems, fmt.Sprintf("must have no list in %s that is not in %s", other, t.Annotations))
@@ -101,6 +108,24 @@ type Source interface {
 	Expand(path string) [][]int
 	// Text returns the string at a path with indexes; empty if there is none.
 	Text(path string) string
+}
+
+// ValuesOf returns the values of the template's fields in an object; nil if it has none of them, because it is then probably a
+// patch of one that has.
+func (t *Template) ValuesOf(o Source) map[string][]string {
+	values, found := make(map[string][]string, len(t.Fields)), false
+	for _, path := range t.Fields {
+		values[path] = nil
+		for _, indexes := range o.Expand(path) {
+			if text := o.Text(Fill(path, indexes)); text != "" {
+				values[path], found = append(values[path], text), true
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return values
 }
 
 // The limits of an object that is in a cluster, or is to be. Validating annotations takes longer the more Services they are in.

@@ -53,11 +53,12 @@ func TestProblems(t *testing.T) {
 func TestOf(t *testing.T) {
 	ingress := template.Template{Group: "networking.k8s.io", Kind: "Ingress", Annotations: "metadata.annotations", Catalogs: []string{"gce", "own"}}
 	service := template.Template{Group: "networking.k8s.io", Kind: "Ingress", Annotations: "metadata.annotations"}
+	ofIngresses := []string{"agic", "alb", "cilium-ingress", "gce", "tencent-ingress"}
 	got := template.Of(slices.Concat(template.BuiltIn(), []template.Template{ingress, service, service}), "networking.k8s.io/v1", "Ingress")
-	if len(got) != 2 || got[1].Catalogs != nil || !slices.Equal(got[0].Catalogs, []string{"agic", "alb", "gce", "own"}) {
+	if len(got) != 2 || got[1].Catalogs != nil || !slices.Equal(got[0].Catalogs, append(ofIngresses, "own")) {
 		t.Errorf("got %+v", got)
 	}
-	if builtIn := template.Of(template.BuiltIn(), "networking.k8s.io/v1", "Ingress"); len(builtIn[0].Catalogs) != 3 {
+	if builtIn := template.Of(template.BuiltIn(), "networking.k8s.io/v1", "Ingress"); !slices.Equal(builtIn[0].Catalogs, ofIngresses) {
 		t.Errorf("the built-in one has changed: %+v", builtIn)
 	}
 }
@@ -84,6 +85,45 @@ func TestValue(t *testing.T) {
 	for path, want := range map[string]string{"list[1].kind": "k", "list[0].kind": "", "list[2].kind": "", "list[-1].kind": "", "list": "", "other.kind": "", "list[1].inner[0].a": ""} {
 		if got := v.Text(path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}
+
+// The fields of an object are those of every element, and of a patch none is known.
+func TestValuesOf(t *testing.T) {
+	one := template.Template{Fields: []string{"spec.name", "spec.list[].inner[].x", "spec.words[]"}}
+	object := template.Value{"spec": map[string]any{
+		"list": []any{
+			map[string]any{"inner": []any{map[string]any{"x": "a"}, map[string]any{"x": "b"}}},
+			map[string]any{"inner": []any{map[string]any{"x": "c"}, map[string]any{}}},
+		},
+		"words": []any{"d", ""},
+	}}
+	want := map[string][]string{"spec.name": nil, "spec.list[].inner[].x": {"a", "b", "c"}, "spec.words[]": {"d"}}
+	if diff := cmp.Diff(want, one.ValuesOf(object)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := one.ValuesOf(template.Value{"metadata": map[string]any{"name": "a"}}); got != nil {
+		t.Errorf("a patch has values %v", got)
+	}
+}
+
+// The conditions of catalogs for other kinds use only fields of their templates: otherwise they would never hold.
+func TestFieldsOfConditions(t *testing.T) {
+	for _, one := range template.BuiltIn() {
+		for _, name := range one.Catalogs {
+			c, _ := library.BuiltIn().Find(name)
+			for _, a := range c.Document().Annotations {
+				conditions := a.ReadIf
+				for _, q := range a.Requires {
+					conditions = slices.Concat(conditions, q.If, q.Any)
+				}
+				for _, condition := range conditions {
+					if condition.Field != "" && !slices.Contains(one.Fields, condition.Field) {
+						t.Errorf("%s: %s uses the field %s", name, a.Name, condition.Field)
+					}
+				}
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (r *Reviewer) Generated(
 			}
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: of}}
 			svc.Spec.LoadBalancerClass = p.Class
-			found, concerned := r.generated(svc, t.Catalogs)
+			found, concerned := r.generated(svc, t.Catalogs, t.ValuesOf(o))
 			if !concerned {
 				continue
 			}
@@ -46,14 +46,16 @@ func (r *Reviewer) Generated(
 
 // generated returns the findings about the annotations of a Service that a controller will create. kinds are the catalogs of
 // annotations of other objects; nil for those of Services. concerned is false if the annotations of other objects belong to
-// none of the catalogs.
-func (r *Reviewer) generated(svc *corev1.Service, kinds []string) (findings []finding.Finding, concerned bool) {
+// none of the catalogs. fields are as in catalog.Set.About.
+func (r *Reviewer) generated(
+	svc *corev1.Service, kinds []string, fields map[string][]string,
+) (findings []finding.Finding, concerned bool) {
 	if kinds == nil {
 		return r.by(svc, r.catalogs(svc, false)).Generated(svc, r.applicable(svc)), true
 	}
 	claiming := r.claiming(kinds, svc.Annotations)
 	services := r.claiming(r.o.Library.Services(), svc.Annotations)
-	reviewer, concerned := r.by(svc, slices.Concat(claiming, services)).Of(claiming)
+	reviewer, concerned := r.by(svc, slices.Concat(claiming, services)).Of(claiming, fields)
 	findings = reviewer.Generated(svc, nil)
 	return findings, concerned || len(findings) > 0
 }

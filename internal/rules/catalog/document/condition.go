@@ -9,6 +9,18 @@ import (
 // ComparesValues reports whether the condition depends on the value, not only on whether there is one.
 func (c Condition) ComparesValues() bool { return c.Is != nil || c.Not != nil || c.Only != nil }
 
+// Expand returns the condition with the values of placeholders in the words of Is.
+func (c Condition) Expand(b Bindings) Condition {
+	if len(b) > 0 && c.Is != nil {
+		words := make([]string, 0, len(c.Is))
+		for _, word := range c.Is {
+			words = append(words, b.Expand(word))
+		}
+		c.Is = words
+	}
+	return c
+}
+
 // HoldsFor reports whether values satisfy the condition, apart from Set.
 func (c Condition) HoldsFor(values []string) bool {
 	in := func(words []string) func(string) bool {

@@ -229,11 +229,13 @@ type Condition struct {
 	// Key is the Name of an annotation of the catalog. In a requirement of a family of keys, placeholders have the
 	// values of the key that is validated.
 	Key string `json:"key,omitempty"`
-	// Field is one of the fields in package spec, such as spec.loadBalancerIP.
+	// Field is one of the fields in package spec, such as spec.loadBalancerIP. In a catalog of objects of other kinds, it is
+	// one of the fields of their template, such as spec.tls[].secretName.
 	Field string `json:"field,omitempty"`
 	// Set tests whether the value is set; a default does not count.
 	Set *bool `json:"set,omitempty"`
-	// Is requires that the value, or the default, is one of these; of a list, at least one element.
+	// Is requires that the value, or the default, is one of these; of a list, at least one element. With a field, they may
+	// have placeholders of the key.
 	Is []string `json:"is,omitempty"`
 	// Not requires that neither the value nor the default is one of these; of a list, no element.
 	Not []string `json:"not,omitempty"`

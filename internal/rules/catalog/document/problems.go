@@ -26,7 +26,10 @@ func (p Problem) String() string { return p.Text }
 
 // Problems returns everything that is missing or wrong in the file of a catalog.
 func (d Document) Problems() []Problem {
-	p := &problems{names: map[string]bool{}}
+	p := &problems{names: map[string]bool{}, isField: spec.Has}
+	if len(d.Kinds) > 0 {
+		p.isField = fieldPath.MatchString
+	}
 	if !catalogName.MatchString(d.Name) {
 		p.add("the head must have a name of lower-case letters, digits and dashes; got %q", d.Name)
 	}
@@ -93,6 +96,9 @@ func (p *problems) renamed(d Document) {
 	}
 }
 
+// fieldPath matches the fields of objects of other kinds, such as spec.tls[].secretName.
+var fieldPath = regexp.MustCompile(`^(metadata|spec)(\.[A-Za-z][A-Za-z0-9-]*(\[\])?)+$`)
+
 var catalogName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 type problems struct {
@@ -101,6 +107,8 @@ type problems struct {
 	at Problem
 	// names holds the names of annotations and their aliases.
 	names map[string]bool
+	// isField reports whether a path is one of a field that conditions can use.
+	isField func(path string) bool
 }
 
 func (p *problems) add(format string, args ...any) {
@@ -197,11 +205,10 @@ func (p *problems) check(c *Check) {
 
 func (p *problems) conditions(where string, list []Condition) {
 	for _, c := range list {
-		isField := spec.Has(c.Field)
 		switch {
 		case (c.Key == "") == (c.Field == ""):
 			p.add("%s has a condition without or with both key and field", where)
-		case c.Field != "" && !isField:
+		case c.Field != "" && !p.isField(c.Field):
 			p.add("%s has a condition on an unknown field %s", where, c.Field)
 		case c.Key != "" && !p.names[c.Key]:
 			p.add("%s has a condition on an unknown key %s", where, c.Key)
