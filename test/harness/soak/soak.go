@@ -65,7 +65,7 @@ func (s *Test) Run(t *testing.T, seed uint64, duration time.Duration) Counts {
 				if err != nil || !complete {
 					for _, seed := range s.failing(output, first) {
 						failed = append(failed, failure{seed: seed, output: output})
-						t.Logf("seed %d fails", seed)
+						t.Logf("seed %d fails:\n%s", seed, output)
 					}
 				}
 				mu.Unlock()

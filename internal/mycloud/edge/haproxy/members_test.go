@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,28 @@ func TestDeadMembersAreOutAndStayOutOverReloads(t *testing.T) {
 		h := states(t, e)["tcp/80 a"]
 		return h.State == cloudv1.OperatingOffline && strings.Contains(h.Detail, "200")
 	})
+}
+
+// A member that its health monitor has taken out is back when there is no monitor any more: nothing else would find it well.
+func TestDeadMemberWithoutMonitor(t *testing.T) {
+	e := newEngine(t, nil)
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	l, p := listener(t, "http", "tcp/80"), pool("tcp/80", member(t, "a"))
+	p.Monitor = tcpMonitor()
+	p.Monitor.Port = netip.MustParseAddrPort(dead.Addr().String()).Port()
+	apply(t, e, &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}})
+	eventually(t, 10*time.Second, "the member is offline", func() bool {
+		return states(t, e)["tcp/80 a"].State == cloudv1.OperatingOffline
+	})
+	p.Monitor = nil
+	apply(t, e, &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}})
+	if status, _ := get(t, url(l)); status != 200 {
+		t.Errorf("the answer without a monitor is %d", status)
+	}
 }
 
 // Members stay probed when one of the kinds of listeners that use their pool goes, whose backend stays without servers.
