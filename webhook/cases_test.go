@@ -69,7 +69,7 @@ func calls(t testing.TB) []call {
 		{"create", validate(own, 0), defaulted, 42},
 		{"create, 1 policy", validate(own, 1), defaulted, 42},
 		{"create, 10 policies", validate(own, 10), defaulted, 42},
-		{"create, all catalogs", validate(all, 0), defaulted, 89},
+		{"create, all catalogs", validate(all, 0), defaulted, 91},
 		{"create, denied for 1 finding", validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 93},
 		{"create, denied for 4 findings", validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",

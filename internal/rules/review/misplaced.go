@@ -13,23 +13,31 @@ import (
 	"quaymaster.dev/internal/rules/finding"
 )
 
-// An ingressController is one of Ingresses, known by a prefix that only it reads. Alibaba's shares that of AWS.
+// An ingressController is one of Ingresses, known by prefixes that only it reads. Alibaba's shares that of AWS.
 type ingressController struct {
-	title   string
-	classes []string // the usual ones
-	prefix  string
+	title    string
+	classes  []string // the usual ones
+	prefixes []string
+	// annotated is true if only the annotation sets the class.
+	annotated bool
 }
 
 var ingressControllers = []ingressController{
-	{"the AWS Load Balancer Controller", []string{"alb"}, "alb.ingress.kubernetes.io/"},
-	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, "appgw.ingress.kubernetes.io/"},
-	{"Cilium", []string{classCilium}, "ingress.cilium.io/"},
-	{"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, "ingress.gcp.kubernetes.io/"},
-	{"HAProxy", []string{"haproxy"}, "haproxy.org/"},
-	{"ingress-nginx", []string{"nginx"}, "nginx.ingress.kubernetes.io/"},
-	{"Kong", []string{"kong"}, "konghq.com/"},
-	{"TKE", []string{"qcloud"}, "ingress.cloud.tencent.com/"},
-	{"Traefik", []string{"traefik"}, "traefik.ingress.kubernetes.io/"},
+	{"the AWS Load Balancer Controller", []string{"alb"}, []string{"alb.ingress.kubernetes.io/"}, false},
+	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, []string{"appgw.ingress.kubernetes.io/"}, false},
+	{"CCE", []string{"cce"}, []string{"kubernetes.io/cce.ingress."}, false},
+	{"Cilium", []string{classCilium}, []string{"ingress.cilium.io/"}, false},
+	{
+		"the Ingress controller of GKE", []string{"gce", "gce-internal", "gce-regional-external"}, []string{
+			"ingress.gcp.kubernetes.io/", "kubernetes.io/ingress.allow-", "kubernetes.io/ingress.global-",
+			"kubernetes.io/ingress.regional-", "networking.gke.io/",
+		}, true,
+	},
+	{"HAProxy", []string{"haproxy"}, []string{"haproxy.org/"}, false},
+	{"ingress-nginx", []string{"nginx"}, []string{"nginx.ingress.kubernetes.io/"}, false},
+	{"Kong", []string{"kong"}, []string{"konghq.com/"}, false},
+	{"TKE", []string{"qcloud"}, []string{"ingress.cloud.tencent.com/"}, false},
+	{"Traefik", []string{"traefik"}, []string{"traefik.ingress.kubernetes.io/"}, false},
 }
 
 const (
@@ -41,10 +49,10 @@ const (
 // misplaced returns warnings about keys that controllers read on objects of other kinds or classes only. An Ingress without a
 // class may have any controller.
 func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Finding {
-	class, elsewhere := "", r.kinds
+	class, elsewhere, annotated := "", r.kinds, false
 	if r.ofOthers {
-		class, elsewhere = o.Annotations[ingressClassKey], r.services
-		if o.Spec.LoadBalancerClass != nil {
+		class, annotated = o.Annotations[ingressClassKey]
+		if elsewhere = r.services; o.Spec.LoadBalancerClass != nil {
 			class = *o.Spec.LoadBalancerClass
 		}
 	}
@@ -53,7 +61,7 @@ func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Findin
 	}
 	var findings []finding.Finding
 	for key, value := range o.Annotations {
-		where := readByClass(class, key)
+		where := readByClass(class, annotated, key)
 		if where == "" && class != classCilium && !set.Reads(key) {
 			where = readByKind(set.Library(), elsewhere, key, !r.ofOthers)
 		}
@@ -80,15 +88,21 @@ func readByKind(l *library.Library, names []string, key string, services bool) s
 	return ""
 }
 
-// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller; empty
-// otherwise.
-func readByClass(class, key string) string {
+// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller, or is not
+// annotated although the controller ignores spec.ingressClassName; empty otherwise.
+func readByClass(class string, annotated bool, key string) string {
 	of := func(c ingressController) bool { return slices.Contains(c.classes, class) }
-	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return strings.HasPrefix(key, c.prefix) })
-	if i < 0 || of(ingressControllers[i]) || !slices.ContainsFunc(ingressControllers, of) {
-		return ""
+	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool {
+		return slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
+	switch {
+	case i < 0 || !slices.ContainsFunc(ingressControllers, of):
+	case !of(ingressControllers[i]):
+		return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
+	case ingressControllers[i].annotated && !annotated:
+		return ingressControllers[i].title + " reads it on Ingresses with the annotation " + ingressClassKey
 	}
-	return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
+	return ""
 }
 
 // idle returns warnings about the keys of load balancers on a Service of a different type.
