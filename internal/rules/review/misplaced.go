@@ -22,6 +22,12 @@ type ingressController struct {
 	annotated bool
 }
 
+func (c ingressController) has(class string) bool { return slices.Contains(c.classes, class) }
+
+func (c ingressController) reads(key string) bool {
+	return slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
 var ingressControllers = []ingressController{
 	{"the AWS Load Balancer Controller", []string{"alb"}, []string{"alb.ingress.kubernetes.io/"}, false},
 	{"the Application Gateway Ingress Controller", []string{"azure-application-gateway", "azure/application-gateway"}, []string{"appgw.ingress.kubernetes.io/"}, false},
@@ -61,14 +67,17 @@ func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Findin
 	}
 	var findings []finding.Finding
 	for key, value := range o.Annotations {
-		where := readByClass(class, annotated, key)
+		where, remedy := readByClass(class, key), "remove it, or move it there"
 		if where == "" && class != classCilium && !set.Reads(key) {
 			where = readByKind(set.Library(), elsewhere, key, !r.ofOthers)
+		}
+		if where == "" && onlyAnnotated(class, annotated, key) {
+			where, remedy = "the controller of class "+class+" does not read spec.ingressClassName", "set the annotation "+ingressClassKey+" instead"
 		}
 		if where != "" && len(findings) < maxStrays {
 			findings = append(findings, finding.Finding{
 				ID: IDOtherKind, Check: IDOtherKind, Severity: finding.Warning, Field: catalog.Path(key), Value: value,
-				Message: "has no effect here: " + where, Remedy: "remove it, or move it there",
+				Message: "has no effect here: " + where, Remedy: remedy,
 			})
 		}
 	}
@@ -88,21 +97,22 @@ func readByKind(l *library.Library, names []string, key string, services bool) s
 	return ""
 }
 
-// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller, or is not
-// annotated although the controller ignores spec.ingressClassName; empty otherwise.
-func readByClass(class string, annotated bool, key string) string {
-	of := func(c ingressController) bool { return slices.Contains(c.classes, class) }
-	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool {
-		return slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-	})
-	switch {
-	case i < 0 || !slices.ContainsFunc(ingressControllers, of):
-	case !of(ingressControllers[i]):
-		return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
-	case ingressControllers[i].annotated && !annotated:
-		return ingressControllers[i].title + " reads it on Ingresses with the annotation " + ingressClassKey
+// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller; empty
+// otherwise.
+func readByClass(class, key string) string {
+	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return c.reads(key) })
+	known := slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return c.has(class) })
+	if i < 0 || !known || ingressControllers[i].has(class) {
+		return ""
 	}
-	return ""
+	return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]
+}
+
+// onlyAnnotated reports whether a class is that of the controller that reads a key, but is in a field that it ignores.
+func onlyAnnotated(class string, annotated bool, key string) bool {
+	return !annotated && slices.ContainsFunc(ingressControllers, func(c ingressController) bool {
+		return c.annotated && c.has(class) && c.reads(key)
+	})
 }
 
 // idle returns warnings about the keys of load balancers on a Service of a different type.
