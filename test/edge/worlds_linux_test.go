@@ -186,6 +186,8 @@ type tenant struct {
 	addresses map[string][]netip.Addr
 	group     *cloudv1.NodeGroup
 	lb        *cloudv1.LoadBalancer
+	// silent is true if the machine did not answer for a while: monitors that ask rarely may not know that it does again.
+	silent bool
 }
 
 func (q *play) newTenant(n int) *tenant {
@@ -333,7 +335,7 @@ func (q *play) delete(t *tenant) {
 	job, err := q.cloud.DeleteLoadBalancer(q.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	q.must(err)
 	q.must(q.cloud.WaitJob(q.Context(), job))
-	t.lb = nil
+	t.lb, t.silent = nil, false
 }
 
 // members replaces the node group of a tenant.
@@ -396,6 +398,7 @@ func (q *play) hang() string {
 func (q *play) silence() string {
 	t := q.tenant()
 	q.must(t.node.Cut())
+	t.silent = true
 	what := q.write()
 	q.wait(4 * time.Second)
 	q.must(t.node.Restore())

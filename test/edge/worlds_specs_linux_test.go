@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/test/harness/edgenet"
@@ -293,6 +294,9 @@ func (e *endpoint) answers(programs map[uint16]func()) bool {
 				return false
 			}
 		}
+	}
+	if m := e.pool.HealthMonitor; e.tenant.silent && m != nil && time.Duration(m.IntervalMS)*time.Millisecond > patience {
+		return false
 	}
 	allowed := len(e.listener.AllowedCIDRs) == 0
 	for _, cidr := range e.listener.AllowedCIDRs {

@@ -120,7 +120,7 @@ func (o *webhookOptions) manager(
 	listeners ports,
 ) (ctrl.Manager, error) {
 	services := newServices(
-		service.Options{Reviewer: o.reviewer, Policies: known.policies}, o.templates, o.catalogs.Files(), o.reviewerWith)
+		service.Options{Reviewer: o.reviewer, Policies: known.policies}, o.templates, o.catalogs.Files(), o.sources, o.reviewerWith)
 	legacyregistry.MustRegister(services.broken)
 	server, err := o.server(ctx, listeners.webhooks, source, o.handler(known, services, draining))
 	if err != nil {

@@ -39,16 +39,15 @@ type services struct {
 	broken   *metrics.Gauge
 }
 
-// newServices returns services with the Reviewer of the files as they are.
+// newServices returns services with a Reviewer of the files, whose content is in sources.
 func newServices(
-	o service.Options, templates []template.Template, files []string,
+	o service.Options, templates []template.Template, files []string, sources []catalogfile.Source,
 	reviewer func([]catalogfile.Source) (review.Reviewer, []error),
 ) *services {
-	s := &services{options: o, templates: templates, review: reviewer, files: files, clock: clock.RealClock{}, broken: metrics.NewGauge(&metrics.GaugeOpts{
+	s := &services{options: o, templates: templates, review: reviewer, files: files, sources: sources, clock: clock.RealClock{}, broken: metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "quaymaster_catalog_files_invalid", StabilityLevel: metrics.ALPHA,
 		Help: "1 if the files of --catalog-file are invalid, so that the former ones are still in use.",
 	})}
-	s.sources, _ = catalogfile.Read(files) // checked before
 	s.use(o.Reviewer)
 	return s
 }
@@ -64,7 +63,7 @@ func (s *services) use(reviewer review.Reviewer) {
 	s.templateValidator.Store(&ofTemplates)
 }
 
-// admitter returns an Admitter that always decides by the current catalogs.
+// current returns an Admitter that always decides by the current catalogs.
 func current(of *atomic.Pointer[webhook.Admitter]) webhook.Admitter {
 	a := *of.Load()
 	a.Admit = func(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {

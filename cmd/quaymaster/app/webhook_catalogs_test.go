@@ -53,7 +53,8 @@ func TestCatalogFilesAreReloaded(t *testing.T) {
 	if errs := o.selectCatalogs(); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	s := newServices(service.Options{Reviewer: o.reviewer}, nil, o.catalogs.Files(), o.reviewerWith)
+	write(strings.Replace(exampleCatalog, "small, large", "small, large, huge", 1)) // while the program starts
+	s := newServices(service.Options{Reviewer: o.reviewer}, nil, o.catalogs.Files(), o.sources, o.reviewerWith)
 	metrics.NewKubeRegistry().MustRegister(s.broken)
 	denied := func() bool {
 		svc := builder.Service()
@@ -63,12 +64,15 @@ func TestCatalogFilesAreReloaded(t *testing.T) {
 	if !denied() {
 		t.Error("the first catalog is not used")
 	}
+	if s.reload(klog.Background()); denied() {
+		t.Error("a change during the start is not seen")
+	}
 	for _, step := range []struct {
 		name, text string
 		denied     bool
 		broken     float64
 	}{
-		{"a changed file", strings.Replace(exampleCatalog, "small, large", "small, large, huge", 1), false, 0},
+		{"a changed file", strings.Replace(exampleCatalog, "[small, large]", "[small, huge]", 1), false, 0},
 		{"a broken file", strings.Replace(exampleCatalog, "type: enum", "type: enumeration", 1), false, 1},
 		{"the first file again", exampleCatalog, true, 0},
 	} {

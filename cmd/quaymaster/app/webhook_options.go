@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/internal/rules/review"
 	"quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/selection"
+	"quaymaster.dev/internal/tool/manifest"
 )
 
 // off, as an address, disables the listener.
@@ -49,10 +50,12 @@ type webhookOptions struct {
 	templates         []template.Template
 	cloudController   bool
 	reviewer          review.Reviewer
-	cloudConfig       string
-	certs             certOptions
-	configurations    certs.Configurations
-	log               observability.LogOptions
+	// sources are the contents of --catalog-file.
+	sources        []catalogfile.Source
+	cloudConfig    string
+	certs          certOptions
+	configurations certs.Configurations
+	log            observability.LogOptions
 }
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
@@ -161,12 +164,12 @@ func isListenAddress(address string) bool {
 
 // selectCatalogs sets up the engine from --catalogs, --catalog-file and --unknown-keys.
 func (o *webhookOptions) selectCatalogs() []error {
-	sources, problems := catalogfile.Read(o.catalogs.Files())
-	if len(problems) > 0 {
+	var problems []manifest.Problem
+	if o.sources, problems = catalogfile.Read(o.catalogs.Files()); len(problems) > 0 {
 		return catalogfile.Errors(problems)
 	}
 	var errs []error
-	o.reviewer, errs = o.reviewerWith(sources)
+	o.reviewer, errs = o.reviewerWith(o.sources)
 	return errs
 }
 

@@ -2,6 +2,8 @@ package annotation
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -21,16 +23,16 @@ func Suggest(name string, candidates []string) (suggestion string, ok bool) {
 
 // Nearest returns the candidate closest to name and the number of typos between them. It ignores case, treats _ as -,
 // and counts a missing leading part (maxqps for listener-maxqps) as one typo. Among equals, it prefers the candidate
-// with the smallest edit distance of the complete name, then the first one. The edit distance takes time in proportion
-// to the length of the name, so a name longer than any key has no nearest candidate.
+// with the smallest edit distance of the complete name, then the first one. The time grows with the product of both
+// lengths, so a name longer than any key has no nearest candidate.
 func Nearest(name string, candidates []string) (best string, typos int) {
 	if len(name) > maxNameBytes {
 		return "", len(name)
 	}
-	m := newMatcher(fold(name))
+	name = fold(name)
 	least := -1
 	for _, candidate := range candidates {
-		distance, whole := m.distances(candidate)
+		distance, whole := distances(name, fold(candidate))
 		if least < 0 || distance < typos || distance == typos && whole < least {
 			best, typos, least = candidate, distance, whole
 		}
@@ -38,13 +40,12 @@ func Nearest(name string, candidates []string) (best string, typos int) {
 	return best, typos
 }
 
-// longDistances is what a matcher computes, for a name of any length.
-func longDistances(name, candidate string) (typos, whole int) {
-	folded := fold(candidate)
-	whole = levenshtein.ComputeDistance(name, folded)
+// distances returns the number of typos between two folded names, and their edit distance.
+func distances(name, candidate string) (typos, whole int) {
+	whole = levenshtein.ComputeDistance(name, candidate)
 	typos = whole
 	left := 1
-	for _, tail, found := strings.Cut(folded, "-"); found; _, tail, found = strings.Cut(tail, "-") {
+	for _, tail, found := strings.Cut(candidate, "-"); found; _, tail, found = strings.Cut(tail, "-") {
 		typos = min(typos, left+levenshtein.ComputeDistance(name, tail))
 		left++
 	}
@@ -55,3 +56,16 @@ func longDistances(name, candidate string) (typos, whole int) {
 func Near(name string, typos int) bool { return typos <= max(1, len(name)/4) }
 
 func fold(s string) string { return strings.Map(foldRune, s) }
+
+// foldRune ignores case, and the difference between - and _.
+func foldRune(r rune) rune {
+	switch {
+	case r == '_':
+		return '-'
+	case 'A' <= r && r <= 'Z':
+		return r + 'a' - 'A'
+	case r < utf8.RuneSelf:
+		return r
+	}
+	return unicode.ToLower(r)
+}

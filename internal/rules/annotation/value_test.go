@@ -2,7 +2,6 @@ package annotation
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,24 +85,6 @@ func TestNearest(t *testing.T) {
 			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
 		}
 	}
-}
-
-// FuzzNearest checks the fast comparison of names with the slow one, which alone can compare long names.
-func FuzzNearest(f *testing.F) {
-	for _, pair := range [][2]string{
-		{"listener-maxqsp", "listener-maxqps"}, {"maxqps", "Listener_MaxQPS"}, {"", ""}, {"", "a-b"}, {"a-b", ""}, {"-", "--"},
-		{"zürich", "ZÜRICH-zone"}, {"\xff\xfe", "a\xff-\xe4\xbd"}, {"İ", "i"}, {strings.Repeat("ab", 32), strings.Repeat("ab-", 30)},
-	} {
-		f.Add(pair[0], pair[1])
-	}
-	f.Fuzz(func(t *testing.T, name, candidate string) {
-		name = fold(name)
-		m := newMatcher(name)
-		typos, whole := m.distances(candidate)
-		if wantTypos, wantWhole := longDistances(name, candidate); typos != wantTypos || whole != wantWhole {
-			t.Errorf("%q and %q: %d typos, distance %d; want %d and %d", name, candidate, typos, whole, wantTypos, wantWhole)
-		}
-	})
 }
 
 // FuzzParseDuration checks that the standard library parses every accepted duration to the same value.

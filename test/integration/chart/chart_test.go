@@ -5,6 +5,7 @@ package chart
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -167,20 +168,34 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name 
 	return nil
 }
 
+func encode(t *testing.T, object *unstructured.Unstructured) []byte {
+	t.Helper()
+	raw, err := yaml.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// Snapshots have the objects of a case. Those that are the same by default are only named, so that a change shows once.
 func TestSnapshots(t *testing.T) {
+	byDefault := map[string]bool{}
+	for _, object := range render(t, cases()["default"]) {
+		byDefault[string(encode(t, object))] = true
+	}
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
 			var text bytes.Buffer
 			for _, object := range render(t, values) {
-				if object.GetKind() == definition {
-					continue // long, and compared with the generated ones in TestDefinitions
+				raw := encode(t, object)
+				switch {
+				case object.GetKind() == definition:
+					// long, and compared with the generated ones in TestDefinitions
+				case name != "default" && byDefault[string(raw)]:
+					fmt.Fprintf(&text, "--- # as by default: %s %s\n", object.GetKind(), object.GetName())
+				default:
+					fmt.Fprintf(&text, "---\n%s", raw)
 				}
-				raw, err := yaml.Marshal(object.Object)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text.WriteString("---\n")
-				text.Write(raw)
 			}
 			file := filepath.Join("testdata", name+".yaml")
 			if *update {

@@ -219,9 +219,6 @@ type Requirement struct {
 	// Message completes "must …"; generated from Any if it is empty.
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-
-	// Index is that among the requirements of the annotation; the library sets it.
-	Index int `json:"-"`
 }
 
 // Condition tests one key, or one field of the Service.
