@@ -107,7 +107,7 @@ func (r *Reporter) note(found []Orphan) []Orphan {
 	return appeared
 }
 
-// event emits one Event about new  Their Services may no longer exist, so it is about the namespace whose UID is
+// event emits one Event about new orphans. Their Services may no longer exist, so it is about the namespace whose UID is
 // the cluster's.
 func (r *Reporter) event(ctx context.Context, count int) {
 	uid, err := r.o.Cluster.UID(ctx)

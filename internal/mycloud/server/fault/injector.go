@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -99,7 +100,7 @@ func (i *Injector) Work(_ context.Context, j *cloudv1.Job) *cloudv1.Problem {
 	if r == nil {
 		return nil
 	}
-	p := problem(orElse(r.Status, http.StatusInternalServerError), orElse(r.Code, cloudv1.CodeInternal))
+	p := problem(cmp.Or(r.Status, http.StatusInternalServerError), cmp.Or(r.Code, cloudv1.CodeInternal))
 	p.Resource = &j.Target
 	return &p
 }
@@ -132,14 +133,6 @@ func (i *Injector) choose(selects func(*rule) bool) (*rule, bool) {
 		}
 	}
 	return sees, false
-}
-
-func orElse[T comparable](v, other T) T {
-	var zero T
-	if v == zero {
-		return other
-	}
-	return v
 }
 
 func problem(status int, code string) cloudv1.Problem {

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net"
@@ -48,13 +49,13 @@ func (i *Injector) inject(f *rule, w http.ResponseWriter, r *http.Request, next 
 	case None, Stale:
 		answer.send(w)
 	case Status:
-		status := orElse(f.Status, http.StatusServiceUnavailable)
+		status := cmp.Or(f.Status, http.StatusServiceUnavailable)
 		f.retryAfter(w, status)
-		sendProblem(w, r, problem(status, orElse(f.Code, cloudv1.CodeUnavailable)))
+		sendProblem(w, r, problem(status, cmp.Or(f.Code, cloudv1.CodeUnavailable)))
 	case NotFound:
 		sendProblem(w, r, problem(http.StatusNotFound, cloudv1.CodeResourceNotFound))
 	case HTML:
-		status := orElse(f.Status, http.StatusBadGateway)
+		status := cmp.Or(f.Status, http.StatusBadGateway)
 		f.retryAfter(w, status)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(status)
