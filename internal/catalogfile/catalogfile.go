@@ -124,9 +124,7 @@ func (f *file) read(data []byte) (d document.Document, ok bool) {
 // decode decodes a document, and reports what does not match its type.
 func decode[T any](f *file, o *manifest.Object) *T {
 	decoded, mistakes := manifest.Decode[T](o)
-	for _, m := range mistakes {
-		f.report(m.Place.Line, "%s: %s; %s", m.Path, m.Message, m.Remedy)
-	}
+	f.problems = append(f.problems, manifest.Problems(f.name, mistakes)...)
 	return decoded
 }
 

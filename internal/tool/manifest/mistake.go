@@ -17,6 +17,17 @@ type Mistake struct {
 	Place           Place
 }
 
+// Problems returns mistakes in a file as problems, each with its path and remedy.
+func Problems(file string, mistakes []Mistake) []Problem {
+	var problems []Problem
+	for _, m := range mistakes {
+		problems = append(problems, Problem{
+			File: file, Line: m.Place.Line, Message: fmt.Sprintf("%s: %s; %s", m.Path, m.Message, m.Remedy),
+		})
+	}
+	return problems
+}
+
 // duplicates finds keys that occur more than once in a map. Decoders silently use the last one.
 func (o *Object) duplicates(node *yamlnode.Node, path string) []Mistake {
 	var mistakes []Mistake
@@ -57,20 +68,13 @@ func under(path, key string) string {
 	return path + "." + key
 }
 
+// scalar returns the source text of a scalar; empty for anything else, or nil.
 func scalar(node *yamlnode.Node) string {
-	if node.Kind == yamlnode.ScalarNode {
+	if node != nil && node.Kind == yamlnode.ScalarNode {
 		return node.Value
 	}
 	return ""
 }
 
 // written returns the source text of the scalar at a path.
-func (o *Object) written(path string) string {
-	value := o.node
-	for _, step := range steps(path) {
-		if _, value = child(value, step); value == nil {
-			return ""
-		}
-	}
-	return scalar(value)
-}
+func (o *Object) written(path string) string { return scalar(o.at(path)) }

@@ -143,15 +143,7 @@ func (o *Object) identify(apiVersion, kind string) {
 }
 
 // Has reports whether the object has a value at a path.
-func (o *Object) Has(path string) bool {
-	value := o.node
-	for _, step := range steps(path) {
-		if _, value = child(value, step); value == nil {
-			return false
-		}
-	}
-	return true
-}
+func (o *Object) Has(path string) bool { return o.at(path) != nil }
 
 func isList(node *yamlnode.Node, kind string) bool {
 	_, items := direct(node, "items")

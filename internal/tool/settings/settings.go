@@ -65,16 +65,12 @@ func Read(name string) (*File, []manifest.Problem) {
 	f := &File{name: name, object: parsed.Objects[0]}
 	decoded, mistakes := manifest.Decode[Settings](f.object)
 	f.Settings = *decoded
-	var problems []manifest.Problem
-	for _, m := range mistakes {
-		problems = append(problems, manifest.Problem{File: name, Line: m.Place.Line, Message: fmt.Sprintf("%s: %s; %s", m.Path, m.Message, m.Remedy)})
-	}
 	for i, file := range f.CatalogFiles {
 		if !filepath.IsAbs(file) {
 			f.CatalogFiles[i] = filepath.Join(f.Folder(), file)
 		}
 	}
-	return f, problems
+	return f, manifest.Problems(name, mistakes)
 }
 
 // Folder is what the paths in the file are relative to.

@@ -3,7 +3,6 @@ package suppress
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,15 +79,11 @@ func ReadBaseline(name string) (*Baseline, []manifest.Problem) {
 		return nil, []manifest.Problem{{File: name, Message: "must have one document with findings; remove it, and write it again with --write-baseline"}}
 	}
 	decoded, mistakes := manifest.Decode[contents](f.Objects[0])
-	var problems []manifest.Problem
-	for _, m := range mistakes {
-		problems = append(problems, manifest.Problem{File: name, Line: m.Place.Line, Message: fmt.Sprintf("%s: %s; %s", m.Path, m.Message, m.Remedy)})
-	}
 	b := &Baseline{name: name, folder: filepath.Dir(name), left: map[Known]int{}}
 	for _, e := range decoded.Findings {
 		b.left[e.Known] += int(max(e.Count, 1))
 	}
-	return b, problems
+	return b, manifest.Problems(name, mistakes)
 }
 
 // Apply moves the findings of the baseline from Findings to Suppressed.
