@@ -164,7 +164,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 	secretly := c.send("GET", "/v1/certificates/"+created.ID+"/key-pair", nil, "Authorization", "Bearer "+readerToken).want(t, 200, "")
 	diff(t, "whether others may keep the key", "no-store", secretly.header.Get("Cache-Control"))
 	again := c.send("POST", "/v1/certificates", p.spec("shop"), "Idempotency-Key", "shop").want(t, 201, "")
-	if strings.Contains(string(again.body), secret) || again.header.Get("Idempotency-Replayed") != "true" {
+	if strings.Contains(string(again.body), secret) || again.header.Get(cloudv1.HeaderIdempotencyReplayed) != "true" {
 		t.Errorf("the repeated response: %s", again.body)
 	}
 	c.stop()

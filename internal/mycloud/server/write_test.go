@@ -75,9 +75,9 @@ func TestIdempotency(t *testing.T) {
 	ctx := t.Context()
 	key := []string{"Idempotency-Key", "k1"}
 	first := c.send("POST", "/v1/load-balancers", tree("one"), key...).want(t, 201, "")
-	diff(t, "replayed", "", first.header.Get("Idempotency-Replayed"))
+	diff(t, "replayed", "", first.header.Get(cloudv1.HeaderIdempotencyReplayed))
 	again := c.send("POST", "/v1/load-balancers", tree("one"), key...).want(t, 201, "")
-	diff(t, "replayed", "true", again.header.Get("Idempotency-Replayed"))
+	diff(t, "replayed", "true", again.header.Get(cloudv1.HeaderIdempotencyReplayed))
 	diff(t, "the same answer", string(first.body), string(again.body))
 	diff(t, "the same ETag", first.header.Get("ETag"), again.header.Get("ETag"))
 

@@ -386,7 +386,7 @@ func (t *Type) check(parsed any) error {
 	return check(parsed, t.Rule)
 }
 
-// Check applies a rule in go-playground/validator's language, with the project's own tags, to a parsed value.
+// check applies a rule in go-playground/validator's language, with the project's own tags, to a parsed value.
 func check(parsed any, rule string) error {
 	var broken validator.ValidationErrors
 	if err := validate().Var(parsed, rule); errors.As(err, &broken) {
