@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -78,14 +76,16 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 		return fmt.Errorf("the cloud has never had a cluster with the UID %q; set --from to the value of the tag %s of its "+
 			"load balancers", o.from, ownership.ClusterUID)
 	}
-	move := 0
-	for i := range plan {
-		if plan[i].Keep == "" {
+	items, move := []teardown.Item(nil), 0
+	for _, item := range plan {
+		if items = append(items, item.Item); item.Keep == "" {
 			move++
 		}
 	}
 	if !o.yes || move == 0 {
-		showPlan(out, plan, func(i int) string { return "will move" + toService(&plan[i]) })
+		if err := showPlan(out, items, "stays", func(i int) string { return "will move" + toService(&plan[i]) }); err != nil {
+			return err
+		}
 		_, err := fmt.Fprintf(out, "objects of cluster %s to move: %d, to stay: %d; nothing was changed\n",
 			o.from, move, len(plan)-move)
 		return err
@@ -106,7 +106,7 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 	migration := migrate.Migration{Cloud: m.cloud, Services: m.api.CoreV1(), From: o.from, To: m.uid}
 	failed := migration.Execute(ctx, plan)
 	problems := 0
-	showPlan(out, plan, func(i int) string {
+	err = showPlan(out, items, "stays", func(i int) string {
 		if failed[i] != nil {
 			problems++
 			return "failed: " + failed[i].Error()
@@ -116,6 +116,9 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 	if problems > 0 {
 		return fmt.Errorf("%d of %d objects were not moved; correct the problems listed above and run the command again",
 			problems, move)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(out, "objects of cluster %s that moved: %d, that stay: %d; start the controllers of this cluster now\n",
 		o.from, move, len(plan)-move)
@@ -190,21 +193,4 @@ func toService(item *migrate.Item) string {
 		return ""
 	}
 	return " to Service " + item.Service
-}
-
-// showPlan prints the plan with the outcome of each item that is not kept.
-func showPlan(out io.Writer, plan []migrate.Item, outcome func(int) string) {
-	if len(plan) == 0 {
-		return
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(w, "KIND\tID\tNAME\tDETAIL\tOUTCOME")
-	for i, item := range plan {
-		what := "stays: " + item.Keep
-		if item.Keep == "" {
-			what = outcome(i)
-		}
-		_, _ = fmt.Fprintln(w, strings.Join([]string{item.Kind, item.ID, item.Name, item.Detail, what}, "\t"))
-	}
-	_ = w.Flush()
 }

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/cmd/quayctl/app/flags"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/tool/report"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/plan"
 )
@@ -127,10 +127,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 
 func (o *planOptions) print(out io.Writer, made *plan.Plan) error {
 	if o.output == flags.JSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(made)
+		return report.Encode(out, made)
 	}
 	var text strings.Builder
 	for _, c := range made.Changes {

@@ -146,7 +146,7 @@ func listOwned(out io.Writer, plan []teardown.Item, uid string) error {
 		_, err := fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
 		return err
 	}
-	if err := outcomes(out, plan, func(int) string { return "would be deleted" }); err != nil {
+	if err := showPlan(out, plan, "kept", func(int) string { return "would be deleted" }); err != nil {
 		return err
 	}
 	return fmt.Errorf("cluster %s owns %d objects in the cloud; set --yes to delete them", uid, len(plan))
@@ -155,7 +155,7 @@ func listOwned(out io.Writer, plan []teardown.Item, uid string) error {
 // deleteOwned deletes the objects and checks that none is left.
 func deleteOwned(ctx context.Context, out io.Writer, client *cloudapi.Client, plan []teardown.Item, uid string) error {
 	failed := teardown.Execute(ctx, client, plan)
-	if err := outcomes(out, plan, func(i int) string {
+	if err := showPlan(out, plan, "kept", func(i int) string {
 		if failed[i] != nil {
 			return "failed: " + failed[i].Error()
 		}
@@ -175,15 +175,15 @@ func deleteOwned(ctx context.Context, out io.Writer, client *cloudapi.Client, pl
 	return err
 }
 
-// outcomes prints the plan with the outcome of each item that is not kept.
-func outcomes(out io.Writer, plan []teardown.Item, outcome func(int) string) error {
+// showPlan prints a plan with the outcome of each item. Of those that are kept, it prints why, after a word.
+func showPlan(out io.Writer, plan []teardown.Item, kept string, outcome func(int) string) error {
 	if len(plan) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "KIND\tID\tNAME\tDETAIL\tOUTCOME")
 	for i, item := range plan {
-		what := "kept: " + item.Keep
+		what := kept + ": " + item.Keep
 		if item.Keep == "" {
 			what = outcome(i)
 		}
