@@ -1,8 +1,10 @@
 package lookup_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,11 +15,13 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
-// slow is a cloud whose responses take a second. It is not a server, so that it works with synctest's clock.
+// slow is a cloud whose responses take some time, by default a second. It is not a server, so that it works with
+// synctest's clock.
 type slow struct {
 	lookup.Cloud
 	calls int
 	panic bool
+	takes time.Duration
 }
 
 func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
@@ -26,7 +30,7 @@ func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*
 		panic("on purpose")
 	}
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(cmp.Or(s.takes, time.Second)):
 		return &cloudv1.Volume{Object: cloudv1.Object{ID: id}}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -82,20 +86,21 @@ func TestCallerWhoLeaves(t *testing.T) {
 // A read that does not get its turn in time fails; later reads succeed.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &slow{}
-		l := lookup.New(lookup.Options{Cloud: c, MaxConcurrent: 1, Timeout: 1500 * time.Millisecond})
-		ids := []string{"vol-1", "vol-2", "vol-3"}
-		errs := together(3, func(i int) error {
-			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
-			_, err := l.Volume(t.Context(), ids[i])
+		c := &slow{takes: 1500 * time.Millisecond}
+		l := lookup.New(lookup.Options{Cloud: c})
+		errs := together(33, func(i int) error {
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			_, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i))
 			return err
 		})
-		// The second read gets its turn after one second and has half a second left; the third one gets none.
-		if errs[0] != nil || !errors.Is(errs[1], context.DeadlineExceeded) || errs[2] == nil {
-			t.Errorf("errors %v", errs)
+		// The second 16 reads get their turn after a second and a half and have half a second left; the last one gets none.
+		for i, err := range errs {
+			if i < 16 && err != nil || i >= 16 && i < 32 && !errors.Is(err, context.DeadlineExceeded) || i == 32 && err == nil {
+				t.Errorf("read %d: error %v", i, err)
+			}
 		}
 		time.Sleep(2 * time.Second)
-		if _, err := l.Volume(t.Context(), "vol-3"); err != nil {
+		if _, err := l.Volume(t.Context(), "vol-32"); err != nil {
 			t.Errorf("after the rush: %v", err)
 		}
 	})

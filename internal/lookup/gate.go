@@ -20,10 +20,9 @@ var errTooMany = errors.New("too many reads of the cloud at the moment")
 // gate limits the number and rate of reads. After the cloud did not respond, it blocks all reads for a moment, and then
 // lets a single one find out whether the cloud responds again.
 type gate struct {
-	timeout time.Duration
-	clock   clock.PassiveClock
-	turns   chan struct{}
-	budget  *rate.Limiter
+	clock  clock.PassiveClock
+	turns  chan struct{}
+	budget *rate.Limiter
 
 	mu sync.Mutex
 	// outage is the error that blocks reads until the time in until; nil if the cloud responded to the last read.
@@ -35,8 +34,7 @@ type gate struct {
 
 func newGate(o Options) *gate {
 	return &gate{
-		timeout: o.Timeout, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent),
-		budget: rate.NewLimiter(rate.Limit(o.Rate), o.Burst),
+		clock: o.Clock, turns: make(chan struct{}, maxConcurrent), budget: rate.NewLimiter(readsPerSecond, readsAtOnce),
 	}
 }
 
@@ -49,7 +47,7 @@ func (g *gate) pass(ctx context.Context, read func(context.Context) error) (err 
 	if !g.budget.Allow() {
 		return errTooMany
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
 	case g.turns <- struct{}{}:

@@ -19,17 +19,18 @@ import (
 	"quaymaster.dev/internal/rules/volume"
 )
 
-// The defaults of Options.
 const (
-	defaultTimeout       = 2 * time.Second
-	defaultMaxConcurrent = 16
-	defaultMaxEntries    = 4096
-	defaultTTL           = time.Minute
-	defaultRate          = 20
-	defaultBurst         = 100
-)
-
-const (
+	// timeout limits one read, including the wait for its turn. Callers may stop waiting earlier.
+	timeout = 2 * time.Second
+	// maxConcurrent is the maximum number of concurrent reads.
+	maxConcurrent = 16
+	// readsPerSecond is the number of reads per second, on average, and readsAtOnce the number of reads at once. They
+	// bound what callers can cost the cloud.
+	readsPerSecond, readsAtOnce = 20, 100
+	// maxEntries is the maximum number of cached volumes.
+	maxEntries = 4096
+	// ttl is how long a volume is cached, and the interval at which Run reads the volume types.
+	ttl = time.Minute
 	// notFoundTTL is how long a missing volume is cached, which may be created soon.
 	notFoundTTL = 2 * time.Second
 	// failureTTL is how long a failure is cached, so that in a burst of requests not each one waits for a cloud that does
@@ -50,22 +51,10 @@ type Cloud interface {
 	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.VolumeType], error)
 }
 
-// Options configures a Lookup. All fields except Cloud have defaults.
+// Options configures a Lookup.
 type Options struct {
 	// Cloud is the client of the cloud's API.
 	Cloud Cloud
-	// Timeout limits one read, including the wait for its turn; it defaults to 2 s. Callers may stop waiting earlier.
-	Timeout time.Duration
-	// MaxConcurrent is the maximum number of concurrent reads; it defaults to 16.
-	MaxConcurrent int
-	// MaxEntries is the maximum number of cached volumes; it defaults to 4096.
-	MaxEntries int
-	// Rate is the number of reads per second, on average, and Burst the number of reads at once; they default to 20 and
-	// 100. They bound what callers can cost the cloud.
-	Rate, Burst int
-	// TTL is how long a volume is cached, and the interval at which Run reads the volume types; it defaults to one
-	// minute.
-	TTL time.Duration
 	// OnLookup, if set, is called with the result of every lookup.
 	OnLookup func(Kind, Result)
 	// Clock defaults to the real clock.
@@ -105,9 +94,6 @@ var _ cloudprovider.PVLabeler = (*Lookup)(nil)
 
 // New returns a Lookup. It does no I/O.
 func New(o Options) *Lookup {
-	o.Timeout, o.TTL = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.TTL, defaultTTL)
-	o.MaxConcurrent, o.MaxEntries = cmp.Or(o.MaxConcurrent, defaultMaxConcurrent), cmp.Or(o.MaxEntries, defaultMaxEntries)
-	o.Rate, o.Burst = cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.OnLookup == nil {
 		o.OnLookup = func(Kind, Result) {}
@@ -116,7 +102,7 @@ func New(o Options) *Lookup {
 	return &Lookup{
 		cloud:   o.Cloud,
 		volumes: newMemory(g, o),
-		types:   &types{gate: g, cloud: o.Cloud, observe: func(r Result) { o.OnLookup(KindVolumeTypes, r) }, o: &o},
+		types:   &types{gate: g, cloud: o.Cloud, observe: func(r Result) { o.OnLookup(KindVolumeTypes, r) }, clock: o.Clock},
 	}
 }
 

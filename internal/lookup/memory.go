@@ -20,8 +20,6 @@ type memory struct {
 	flights singleflight.Group
 	answers *cache.LRUExpireCache
 	observe func(Result)
-
-	ttl time.Duration
 }
 
 // answer is the result of a read.
@@ -32,8 +30,8 @@ type answer struct {
 
 func newMemory(g *gate, o Options) *memory {
 	return &memory{
-		gate: g, observe: func(r Result) { o.OnLookup(KindVolume, r) }, ttl: o.TTL,
-		answers: cache.NewLRUExpireCacheWithClock(o.MaxEntries, o.Clock),
+		gate: g, observe: func(r Result) { o.OnLookup(KindVolume, r) },
+		answers: cache.NewLRUExpireCacheWithClock(maxEntries, o.Clock),
 	}
 }
 
@@ -48,7 +46,7 @@ func (m *memory) get(ctx context.Context, key string, read func(context.Context)
 		if a, ok := m.cached(key); ok {
 			return a
 		}
-		return m.ask(ctx, read, func(a answer) { m.answers.Add(key, a, m.lifetime(a.err)) })
+		return m.ask(ctx, read, func(a answer) { m.answers.Add(key, a, lifetime(a.err)) })
 	})
 	m.note(ResultMiss, err)
 	return value, err
@@ -108,10 +106,10 @@ func (m *memory) cached(key string) (answer, bool) {
 	return a, ok
 }
 
-func (m *memory) lifetime(err error) time.Duration {
+func lifetime(err error) time.Duration {
 	switch {
 	case err == nil:
-		return m.ttl
+		return ttl
 	case errors.Is(err, cloudprovider.DiskNotFound):
 		return notFoundTTL
 	default:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
@@ -19,7 +20,7 @@ type types struct {
 	gate    *gate
 	cloud   Cloud
 	observe func(Result)
-	o       *Options
+	clock   clock.Clock
 	latest  atomic.Pointer[typeList]
 }
 
@@ -32,7 +33,7 @@ type typeList struct {
 // get returns a volume type. A list that could not be read again is used for a while: types hardly change.
 func (t *types) get(name string) (*cloudv1.VolumeType, error) {
 	latest := t.latest.Load()
-	if latest == nil || t.o.Clock.Since(latest.read) > maxTypesAge {
+	if latest == nil || t.clock.Since(latest.read) > maxTypesAge {
 		t.observe(ResultUnavailable)
 		if latest == nil {
 			return nil, errors.New("the volume types of the cloud have not been read yet")
@@ -47,12 +48,12 @@ func (t *types) get(name string) (*cloudv1.VolumeType, error) {
 	return &found, nil
 }
 
-// run reads the list until the context ends: once per TTL, and more often while the cloud does not answer.
+// run reads the list until the context ends: once per ttl, and more often while the cloud does not answer.
 func (t *types) run(ctx context.Context) {
 	failing := false
 	for ctx.Err() == nil {
 		err := t.refresh(ctx)
-		next := t.o.TTL
+		next := ttl
 		if err != nil {
 			next = typesRetry
 			if !failing {
@@ -62,14 +63,14 @@ func (t *types) run(ctx context.Context) {
 		failing = err != nil
 		select {
 		case <-ctx.Done():
-		case <-t.o.Clock.After(next):
+		case <-t.clock.After(next):
 		}
 	}
 }
 
 // refresh does not wait for its turn at the gate, because requests must not be able to delay it.
 func (t *types) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	byName, err := readTypes(ctx, t.cloud)
 	t.gate.note(err)
@@ -78,7 +79,7 @@ func (t *types) refresh(ctx context.Context) error {
 		return err
 	}
 	t.observe(ResultMiss)
-	t.latest.Store(&typeList{read: t.o.Clock.Now(), byName: byName})
+	t.latest.Store(&typeList{read: t.clock.Now(), byName: byName})
 	return nil
 }
 

@@ -143,7 +143,7 @@ func TestResultsOfVolumeTypes(t *testing.T) {
 func TestHangingCloudIsProbedByOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalog{}
-		l := lookup.New(lookup.Options{Cloud: c, MaxConcurrent: 4})
+		l := lookup.New(lookup.Options{Cloud: c})
 		ask := func(round int) {
 			together(50, func(i int) error {
 				_, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d-%d", round, i))
@@ -154,8 +154,8 @@ func TestHangingCloudIsProbedByOneRead(t *testing.T) {
 			})
 		}
 		ask(0)
-		if got := c.calls.Swap(0); got != 4 {
-			t.Errorf("%d calls until the first timeout, want 4", got)
+		if got := c.calls.Swap(0); got != 16 {
+			t.Errorf("%d calls until the first timeout, want 16", got)
 		}
 		for round := 1; round <= 5; round++ {
 			time.Sleep(2 * time.Second)
@@ -172,7 +172,7 @@ func TestHangingCloudIsProbedByOneRead(t *testing.T) {
 func TestReadsHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &instant{}
-		l := lookup.New(lookup.Options{Cloud: c, Rate: 10, Burst: 20})
+		l := lookup.New(lookup.Options{Cloud: c})
 		for second := range int32(10) {
 			began := time.Now()
 			errs := together(500, func(i int) error {
@@ -190,7 +190,7 @@ func TestReadsHaveABudget(t *testing.T) {
 					t.Fatalf("a lookup without a read: %v", err)
 				}
 			}
-			if got, want := c.calls.Load(), 20+10*second; got != want || served != int(want) {
+			if got, want := c.calls.Load(), 100+20*second; got != want || served != int(want) {
 				t.Errorf("second %d: %d calls in total, %d volumes are known, want %d", second, got, served, want)
 			}
 			time.Sleep(time.Second)

@@ -1,10 +1,8 @@
 package persistentvolume
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +22,6 @@ type MutatorOptions struct {
 	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the
 	// labels of provisioners are used.
 	Labeler cloudprovider.PVLabeler
-	// Budget bounds the query to the cloud; 0 means webhook.DefaultBudget.
-	Budget time.Duration
 	// Completed is true if controllers add the zones that admission could not find out.
 	Completed bool
 }
@@ -33,7 +29,6 @@ type MutatorOptions struct {
 // NewMutator returns the Admitter of the mutating webhook. It sets the zones of new PersistentVolumes. It has no side effects,
 // and calling it again changes nothing.
 func NewMutator(o MutatorOptions) webhook.Admitter {
-	o.Budget = cmp.Or(o.Budget, webhook.DefaultBudget)
 	return webhook.Admitter{
 		Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes"), Kind: "PersistentVolume",
 		Decodable: func() webhook.Decodable { return &decodable{} }, Admit: o.mutate,
@@ -84,7 +79,7 @@ func (o *MutatorOptions) change(ctx context.Context, pv *corev1.PersistentVolume
 	if o.Labeler == nil {
 		return volume.ZoneChange{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Budget)
+	ctx, cancel := context.WithTimeout(ctx, webhook.DefaultBudget)
 	defer cancel()
 	labels, err := o.Labeler.GetLabelsForVolume(ctx, pv)
 	switch {

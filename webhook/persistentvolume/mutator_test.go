@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -280,9 +281,7 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-				Labeler: l, Budget: 50 * time.Millisecond, Completed: true,
-			})
+			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l, Completed: true})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,
 				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did " +
@@ -290,9 +289,11 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 					"the controllers will add them later"},
 				AuditAnnotations: map[string]string{"warned": "pv-zone-unavailable"},
 			}
-			if diff := cmp.Diff(want, admit(t, m, create(manifest{}))); diff != "" {
-				t.Errorf("response (-want +got):\n%s", diff)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if diff := cmp.Diff(want, admit(t, m, create(manifest{}))); diff != "" {
+					t.Errorf("response (-want +got):\n%s", diff)
+				}
+			})
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package persistentvolumeclaim
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 	"quaymaster.dev/internal/rules/volume"
 )
 
-// defaultBudget bounds how long a request waits for the attachment of a volume, the only thing that admission does not
+// budget bounds how long a request waits for the attachment of a volume, the only thing that admission does not
 // know in advance.
-const defaultBudget = time.Second
+const budget = time.Second
 
 // Classes returns StorageClasses from memory.
 type Classes interface {
@@ -39,8 +38,6 @@ type Options struct {
 	Classes Classes
 	// Volumes reads the limits of the cloud; nil if no cloud is configured.
 	Volumes Volumes
-	// Budget bounds how long a request may wait for the cloud; 0 means one second.
-	Budget time.Duration
 }
 
 // attachment returns the attachment of a claim's volume; nil if the claim has no volume of the cloud.
@@ -48,7 +45,7 @@ func (o *Options) attachment(ctx context.Context, pvc *corev1.PersistentVolumeCl
 	if pvc.Spec.VolumeName == "" {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Budget, defaultBudget))
+	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	return o.Volumes.Volume(ctx, pvc.Spec.VolumeName)
 }

@@ -52,7 +52,7 @@ func storageFacts(t *testing.T) (*facts, *fake.Clientset, *hanging) {
 	class.Parameters, gone.Parameters = map[string]string{"type": "ssd"}, map[string]string{"type": "floppy"}
 	api, cloud := fake.NewClientset(class, gone), &hanging{}
 	known := newStorageFacts(api)
-	known.cloud = lookup.New(lookup.Options{Cloud: cloud, TTL: time.Hour})
+	known.cloud = lookup.New(lookup.Options{Cloud: cloud})
 	for _, run := range []func(context.Context){known.classes.run, known.cloud.Run} {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -114,7 +114,7 @@ func TestGrowingClaimsHaveABudget(t *testing.T) {
 	api.ClearActions()
 	cloud.calls.Store(1)
 	var v webhook.Admitter = persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{
-		Classes: known.classes, Volumes: known, Budget: time.Millisecond,
+		Classes: known.classes, Volumes: known,
 	})
 	began := time.Now()
 	for i := range 10 * readsAtOnce {
