@@ -7,8 +7,10 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 	"quaymaster.dev/internal/wrap"
 )
 
@@ -49,7 +51,7 @@ func Text(w io.Writer, results []Result, color bool, width int) error {
 		}
 		for i, d := range r.Defaults {
 			if i == 0 {
-				fmt.Fprintf(out, "%s:%d: admission adds to %s:\n", r.File, r.Line, r.Object)
+				fmt.Fprintf(out, "%s:%d: admission adds to %s:\n", r.File, r.Line, visible.Text(r.Object.String()))
 			}
 			fmt.Fprintf(out, "    %s: %q  # %s\n", d.Key, d.Value, d.origin())
 		}
@@ -70,13 +72,25 @@ func (e Excerpt) show(out io.Writer) {
 	if e.Mark < 1 || e.Mark > len(text) {
 		return
 	}
-	before := strings.Map(func(r rune) rune {
+	at := e.Mark - 1
+	before, marked := source(text[:at]), source(text[at:min(len(text), at+e.Width)])
+	blank := strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return r
 		}
 		return ' '
-	}, string(text[:e.Mark-1]))
-	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", e.Text, before, red, "^"+strings.Repeat("~", e.Width-1), plain)
+	}, before)
+	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", before+source(text[at:]), blank, red,
+		"^"+strings.Repeat("~", max(0, utf8.RuneCountInString(marked)-1)), plain)
+}
+
+// source returns a part of a line of the source with every character visible, except tabs.
+func source(text []rune) string {
+	parts := strings.Split(string(text), "\t")
+	for i, part := range parts {
+		parts[i] = visible.Text(part)
+	}
+	return strings.Join(parts, "\t")
 }
 
 // Table writes a table with one line per finding.
@@ -87,7 +101,7 @@ func Table(w io.Writer, results []Result) error {
 			fmt.Fprintln(out, "OBJECT\tSEVERITY\tFINDING\tPROBLEM")
 		}
 		for _, f := range r.Findings {
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", r.Object, f.Severity, f.ID, f.text())
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", visible.Text(r.Object.String()), f.Severity, f.ID, f.text())
 		}
 	}
 	return out.Flush()

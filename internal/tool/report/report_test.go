@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -197,7 +198,7 @@ func TestGitHubEscapes(t *testing.T) {
 	if err := report.GitHub(&out, results()[:1]); err != nil {
 		t.Fatal(err)
 	}
-	const want = "::error file=a%2Cb/c%3Ad é.yaml,line=3,col=7,title=known::spec.x: must be 5 %25 and [31m not: 6; " +
+	const want = "::error file=a%2Cb/c%3Ad é.yaml,line=3,col=7,title=known::spec.x: must be 5 %25 and\\u001b[31m not: 6; " +
 		"write 5\n"
 	if got, _, _ := strings.Cut(out.String(), "::warning"); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -282,6 +283,34 @@ func TestTextFitsTerminals(t *testing.T) {
 		if len(line) > 80 || strings.HasSuffix(line, "wor") {
 			t.Errorf("%d characters: %s", len(line), line)
 		}
+	}
+}
+
+// A terminal neither obeys nor hides characters of a manifest, and the mark stays below its text.
+func TestTextIsVisible(t *testing.T) {
+	const reversed = "\u202egnp\u202c"
+	f := report.Finding{
+		ID: "x-id", Severity: finding.Error, Path: "metadata.annotations[" + reversed + "]", Message: "must\nbe\x1b[2J 5",
+		Excerpt: report.Excerpt{Text: "\t" + reversed + ": x", Mark: 2, Width: 5},
+	}
+	all := []report.Result{{
+		File: "f.yaml", Object: report.Object{Kind: "Service", Name: reversed}, Findings: []report.Finding{f},
+		Defaults: []report.Default{{Key: "k", Value: "v"}},
+	}}
+	var text, table bytes.Buffer
+	if err := errors.Join(report.Text(&text, all, true, 0), report.Table(&table, all)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`metadata.annotations[\u202egnp\u202c]: must be\u001b[2J 5`, "\n    \t\\u202egnp\\u202c: x\n    \t\x1b[1;31m^" +
+			strings.Repeat("~", 14) + "\x1b[0m\n", `admission adds to Service \u202egnp\u202c:`,
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text does not contain %q:\n%q", want, text.String())
+		}
+	}
+	if !strings.Contains(table.String(), `Service \u202egnp\u202c `) || strings.ContainsAny(table.String(), "\u202e\x1b") {
+		t.Errorf("the table is %q", table.String())
 	}
 }
 

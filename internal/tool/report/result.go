@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 // Result holds the findings of one object.
@@ -118,23 +118,13 @@ func Sort(findings []Finding) {
 	})
 }
 
-// text returns the problem as one line.
+// text returns the problem as one line, with what a terminal would obey or hide made visible.
 func (f Finding) text() string {
 	text := f.Path + ": " + f.Message
 	if f.Remedy != "" {
 		text += "; " + f.Remedy
 	}
-	return strings.Join(strings.Fields(printable(text)), " ")
-}
-
-// printable replaces control characters, which must not reach the terminal from a manifest.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	return visible.Text(strings.Join(strings.Fields(text), " "))
 }
 
 func (o Object) String() string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/rules/finding"
+	"quaymaster.dev/internal/visible"
 )
 
 // Counts are the numbers of the objects that were read.
@@ -130,7 +131,7 @@ func byKind(counts map[string]int) string {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 	for i, kind := range kinds {
-		kinds[i] = number(counts[kind], printable(kind))
+		kinds[i] = number(counts[kind], visible.Text(kind))
 	}
 	return strings.Join(kinds, ", ")
 }
