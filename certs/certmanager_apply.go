@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -118,16 +119,13 @@ func unready(object *unstructured.Unstructured) string {
 	if err != nil {
 		return "cannot be read: " + err.Error()
 	}
-	for _, found := range read.Status.Conditions {
-		switch {
-		case found.Type != "Ready":
-		case found.Status == metav1.ConditionTrue:
-			return ""
-		default:
-			return fmt.Sprintf("is not ready: %s: %s", found.Reason, found.Message)
-		}
+	switch ready := meta.FindStatusCondition(read.Status.Conditions, "Ready"); {
+	case ready == nil:
+		return "has no status yet; check that cert-manager's controller is running"
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("is not ready: %s: %s", ready.Reason, ready.Message)
 	}
-	return "has no status yet; check that cert-manager's controller is running"
+	return ""
 }
 
 // notServed reports whether an error means that the API server does not serve the kind: then it responds as to any
