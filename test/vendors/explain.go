@@ -96,7 +96,7 @@ func orAny(expression string) string {
 // ofFinding returns the explanation of a finding that the vendor's code does not share, among all those of the Service.
 func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findings []finding.Finding) *Explanation {
 	at := slices.IndexFunc(all, func(e *Explanation) bool {
-		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(keyOf(f)) && e.value.MatchString(f.Value) &&
+		return e.Finding != "" && e.finding.MatchString(f.ID) && e.field.MatchString(f.Key()) && e.value.MatchString(f.Value) &&
 			e.matches(svc, findings)
 	})
 	if at < 0 {
@@ -105,15 +105,10 @@ func (all Explanations) ofFinding(svc *corev1.Service, f finding.Finding, findin
 	return all[at]
 }
 
-// keyOf returns the key of the annotation that a finding is about, or else its field.
-func keyOf(f finding.Finding) string {
-	return strings.TrimSuffix(strings.TrimPrefix(f.Field, "metadata.annotations["), "]")
-}
-
 // matches reports whether the Service has the annotations of Set, none of Unset, and the finding of With.
 func (e *Explanation) matches(svc *corev1.Service, findings []finding.Finding) bool {
 	if e.With != "" && !slices.ContainsFunc(findings, func(f finding.Finding) bool {
-		at := f.ID + " " + keyOf(f)
+		at := f.ID + " " + f.Key()
 		return slices.ContainsFunc([]string{f.ID, at, at + ": " + f.Value}, e.with.MatchString)
 	}) {
 		return false

@@ -41,7 +41,7 @@ func isLoadBalancer(svc *corev1.Service) bool {
 func unavailable(ctx context.Context, svc *corev1.Service, id, message, remedy string, cause error) finding.Finding {
 	klog.FromContext(ctx).Error(cause, "Policies are not known", "service", klog.KObj(svc), "rule", id)
 	return finding.Finding{
-		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: remedy,
+		ID: id, Severity: finding.Warning, Field: finding.Annotations, Message: message, Remedy: remedy,
 	}
 }
 
@@ -53,7 +53,7 @@ func probed(svc *corev1.Service) []finding.Finding {
 	}
 	return []finding.Finding{{
 		ID: review.IDProbe, Severity: finding.Error, Type: field.ErrorTypeForbidden, Value: value,
-		Field:   field.NewPath("metadata", "annotations").Key(AnnotationProbe).String(),
+		Field:   finding.FieldOf(AnnotationProbe),
 		Message: "must not be set: it only tests whether Services are validated", Remedy: "remove the key",
 	}}
 }

@@ -21,7 +21,7 @@ func Path(keyOrField string) string {
 	if spec.Has(keyOrField) {
 		return keyOrField
 	}
-	return "metadata.annotations[" + keyOrField + "]"
+	return finding.FieldOf(keyOrField)
 }
 
 // finding returns a finding about a setting. Its check is the one of all annotations with this id.

@@ -2,6 +2,8 @@
 package finding
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -55,4 +57,15 @@ type Finding struct {
 	Listeners []string
 	// Old is true if the same check failed on the same value of the object before the update.
 	Old bool
+}
+
+// Annotations is the Field of findings about all annotations.
+const Annotations = "metadata.annotations"
+
+// FieldOf returns the Field of findings about the annotation of a key.
+func FieldOf(key string) string { return Annotations + "[" + key + "]" }
+
+// Key returns the key of the annotation that a finding is about, or else its field.
+func (f Finding) Key() string {
+	return strings.TrimSuffix(strings.TrimPrefix(f.Field, Annotations+"["), "]")
 }

@@ -42,7 +42,7 @@ func (p *Policy) refusal() finding.Finding {
 		IDInactive, field.ErrorTypeForbidden, spec, "no load balancer is accepted because of the size of",
 		"ask its author to shorten it, or to remove other policies of the kind",
 	}.finding(p, &rule{})
-	f.Field = "metadata.annotations"
+	f.Field = finding.Annotations
 	return f
 }
 
@@ -52,7 +52,7 @@ func (r *rule) tooLong(policy *Policy) finding.Finding {
 		IDTooLong, field.ErrorTypeInvalid, r.path, "are too many or too long to be validated by the policies up to",
 		"shorten the values, or have fewer annotations, ports or policies",
 	}.finding(policy, r)
-	f.Field = "metadata.annotations"
+	f.Field = finding.Annotations
 	return f
 }
 

@@ -14,8 +14,6 @@ import (
 	"quaymaster.dev/internal/rules/policy"
 )
 
-const annotationsField = "metadata.annotations"
-
 // Of returns the Reviewer for the annotations of an object that is not a Service, with those of the named catalogs that are
 // selected. fields are as in catalog.Set.About. ok is false if there are no such catalogs.
 func (r Reviewer) Of(names []string, fields map[string][]string) (other Reviewer, ok bool) {
@@ -28,7 +26,7 @@ func (r Reviewer) Of(names []string, fields map[string][]string) (other Reviewer
 // is known than its metadata and its class: those that it has whatever its spec is.
 func (r Reviewer) Generated(svc *corev1.Service, policies []*policy.Policy) []finding.Finding {
 	findings := slices.DeleteFunc(r.Preview(bare(svc), policies), func(f finding.Finding) bool {
-		return !strings.HasPrefix(f.Field, annotationsField) || r.ofSpec(f)
+		return !strings.HasPrefix(f.Field, finding.Annotations) || r.ofSpec(f)
 	})
 	if len(findings) == 0 {
 		return nil
@@ -86,7 +84,7 @@ func (r Reviewer) templates(ctx context.Context, all []Template, policies []*pol
 			applicable = nil // they are about Services
 		}
 		for _, f := range reviewer.Generated(t.Service, applicable) {
-			rest := strings.TrimPrefix(f.Field, annotationsField)
+			rest := strings.TrimPrefix(f.Field, finding.Annotations)
 			f.Field, f.Listeners = t.Path+rest, nil
 			id := identify(f)
 			id.field = t.Pattern + rest

@@ -42,7 +42,7 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 		}
 	}
 	if len(svc.Annotations) > maxAnnotations { // of which some may not concern load balancers
-		add(IDTooManyAnnotations, "metadata.annotations", "annotations for load balancers", set.Annotations(svc), maxAnnotations)
+		add(IDTooManyAnnotations, finding.Annotations, "annotations for load balancers", set.Annotations(svc), maxAnnotations)
 	}
 	spec := &svc.Spec
 	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)

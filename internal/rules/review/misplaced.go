@@ -142,7 +142,7 @@ func ofAnyType(set catalog.Set, svc *corev1.Service) []finding.Finding {
 		return nil
 	}
 	return slices.DeleteFunc(set.Parse(asLoadBalancer(svc)).Validate(), func(f finding.Finding) bool {
-		return !set.ReadsOnAnyType(keyOf(f))
+		return !set.ReadsOnAnyType(f.Key())
 	})
 }
 

@@ -69,7 +69,7 @@ func strayBefore(set catalog.Set, svc *corev1.Service, current []finding.Finding
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(current), func(f finding.Finding) bool {
-		key := keyOf(f)
+		key := f.Key()
 		value, set := svc.Annotations[key]
 		return !set || value != f.Value
 	})
@@ -154,9 +154,4 @@ func cutDomain(key string) (domain, name string) {
 		return domain, name
 	}
 	return "", key
-}
-
-// keyOf returns the key of the annotation that a finding is about.
-func keyOf(f finding.Finding) string {
-	return strings.TrimSuffix(strings.TrimPrefix(f.Field, annotationsField+"["), "]")
 }

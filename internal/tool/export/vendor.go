@@ -122,8 +122,8 @@ func (v *vendor) unknownKeys() {
 	}
 	for _, prefix := range v.document.Prefixes {
 		v.add(check{
-			id: "unknown-key", severity: finding.Error, subject: everyKey, field: "metadata.annotations",
-			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
+			id: "unknown-key", severity: finding.Error, subject: everyKey, field: finding.Annotations,
+			message: finding.Annotations + ": the keys under " + prefix + " must be annotations of " + v.document.Title,
 			holds: func(scope) (string, error) {
 				ok := cel.In("k", known)
 				if len(patterns) > 0 {
@@ -136,11 +136,11 @@ func (v *vendor) unknownKeys() {
 	v.portForms()
 	if v.document.Own {
 		v.unsaid = append(v.unsaid, Unsaid{
-			Catalog: v.document.Name, Finding: review.IDMisspelledKey, Field: "metadata.annotations", Why: "typos are not searched",
+			Catalog: v.document.Name, Finding: review.IDMisspelledKey, Field: finding.Annotations, Why: "typos are not searched",
 		})
 	}
 	if len(v.document.SharedPrefixes) > 0 {
-		v.omit("unknown-key", "metadata.annotations",
+		v.omit("unknown-key", finding.Annotations,
 			"other controllers also have keys under "+strings.Join(v.document.SharedPrefixes, " and "))
 	}
 }
@@ -158,15 +158,15 @@ func (v *vendor) portForms() {
 		return
 	}
 	v.add(check{
-		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", subject: everyKey,
-		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
+		id: "unknown-port", severity: finding.Error, field: finding.Annotations, subject: everyKey,
+		message: finding.Annotations + ": the suffix of a key must be the number or the name of a port of the Service",
 		holds: func(scope) (string, error) {
 			return cel.In("k", withForm) + " || !" + cel.Matches("k", "("+strings.Join(patterns, "|")+`)\.[^.]+`) +
 				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || " +
 				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))", nil
 		},
 	})
-	v.omit("ambiguous-port", "metadata.annotations", "it compares two keys for one port")
+	v.omit("ambiguous-port", finding.Annotations, "it compares two keys for one port")
 }
 
 func (v *vendor) annotation(a *document.Annotation) {
@@ -178,7 +178,7 @@ func (v *vendor) annotation(a *document.Annotation) {
 		if name != a.Name {
 			unless = a.Name
 		}
-		field := "metadata.annotations[" + name + "]"
+		field := finding.FieldOf(name)
 		family := strings.Contains(name, "{")
 		if family || a.PortForm {
 			v.family(a, name)
@@ -213,7 +213,7 @@ func (v *vendor) annotation(a *document.Annotation) {
 		}
 	}
 	if a.OnChange != "" {
-		v.omit(cmp.Or(a.ChangeID, "changed"), "metadata.annotations["+a.Name+"]", "changes are not compared")
+		v.omit(cmp.Or(a.ChangeID, "changed"), finding.FieldOf(a.Name), "changes are not compared")
 	}
 }
 
@@ -280,7 +280,7 @@ func (v *vendor) family(a *document.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
 			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
-			message: "metadata.annotations[" + name + "]: " + one.message(a),
+			message: finding.FieldOf(name) + ": " + one.message(a),
 			holds: func(s scope) (string, error) {
 				valid, err := v.entries.ofKind(one, s, s.annotations+"[k]")
 				if err != nil {
@@ -308,7 +308,7 @@ func (v *vendor) family(a *document.Annotation, name string) {
 }
 
 func (v *vendor) requirement(a *document.Annotation, name, unless string, q document.Requirement) {
-	field := "metadata.annotations[" + name + "]"
+	field := finding.FieldOf(name)
 	message := q.Text(nil)
 	if q.Remedy != "" {
 		message += "; " + q.Remedy

@@ -13,8 +13,6 @@ import (
 	"quaymaster.dev/internal/rules/template"
 )
 
-const annotationsField = "metadata.annotations"
-
 // Generated returns the findings about the annotations of Services that a controller will create for an object, at their paths
 // in it. annotations returns those at a path; the review ends where it is not ok. paths are those with annotations that concern
 // a catalog: without any, there is nothing to check.
@@ -36,7 +34,7 @@ func (r *Reviewer) Generated(
 			}
 			paths = append(paths, p.Path)
 			for _, f := range found {
-				f.Field = p.Path + strings.TrimPrefix(f.Field, annotationsField)
+				f.Field = p.Path + strings.TrimPrefix(f.Field, finding.Annotations)
 				findings = append(findings, f)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"quaymaster.dev/internal/rules/finding"
 	"quaymaster.dev/internal/tool/manifest"
 	"quaymaster.dev/internal/tool/report"
 )
@@ -25,7 +26,7 @@ func Annotations(annotations map[string]string, find func(path string) manifest.
 	var all []report.Ignore
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if of, ok := strings.CutPrefix(key, prefix); ok {
-			path := "metadata.annotations[" + key + "]"
+			path := finding.FieldOf(key)
 			at := find(path)
 			all = append(all, report.Ignore{
 				Path: path, Text: annotations[key], IDs: ids(of), Reason: strings.TrimSpace(annotations[key]),
