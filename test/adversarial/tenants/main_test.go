@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -86,19 +84,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if shared.cloudConfig, err = e.CloudConfigArg("webhook", env.CloudConfigFor("dev", cloud)); err != nil {
 		return err
 	}
-	return errors.Join(prepareClasses(ctx, e), prepareTenants(ctx, e))
-}
-
-func prepareClasses(ctx context.Context, e *env.Env) error {
-	root, err := env.Root()
-	if err != nil {
-		return err
-	}
-	out, err := env.Kubectl(ctx, e.AdminKubeconfig, "", "create", "-f", filepath.Join(root, "examples", "storageclasses.yaml"))
-	if err == nil && out.Code != 0 {
-		err = fmt.Errorf("create the classes: %s", out.Stderr)
-	}
-	return err
+	return errors.Join(e.CreateExample(ctx, "storageclasses.yaml"), prepareTenants(ctx, e))
 }
 
 func prepareTenants(ctx context.Context, e *env.Env) error {

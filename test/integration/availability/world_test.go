@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/internal/kube/leadership"
@@ -55,7 +54,11 @@ func newWorld(t *testing.T) *world {
 	}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"tier": "shared"}}})
 	for i := range 4 {
-		w.register(i + 1)
+		node := env.NewNode(i + 1)
+		if i == 0 {
+			node.Annotations = map[string]string{ingressNode: "true"}
+		}
+		w.Register(t, node)
 	}
 	for _, example := range []string{"policy-cluster.yaml", "policy-namespace.yaml", "volume.yaml"} {
 		w.apply(example)
@@ -104,28 +107,6 @@ func (w *world) apply(example string) {
 	}
 }
 
-// register creates a Node as its kubelet would. The first one is an ingress node.
-func (w *world) register(i int) {
-	w.t.Helper()
-	name, cidr := fmt.Sprintf("node-%d", i), fmt.Sprintf("10.244.%d.0/24", i)
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
-		Spec: corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{
-			{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule},
-		}},
-	}
-	if i == 1 {
-		node.Annotations[ingressNode] = "true"
-	}
-	w.create(node)
-	// A patch: the controllers write to new Nodes too.
-	created := client.StrategicMergeFrom(node.DeepCopy())
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
-	if err := w.Client.Status().Patch(w.t.Context(), node, created); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // mark sets the groups of an ingress node.
 func (w *world) mark(name, groups string) {
 	w.t.Helper()
@@ -147,13 +128,7 @@ func (w *world) grouped(name, group string) *corev1.Service {
 // published waits until the Service has an address.
 func (w *world) published(svc *corev1.Service, limit time.Duration) {
 	w.t.Helper()
-	env.Eventually(w.t, limit, "address of "+svc.Name, func(ctx context.Context) error {
-		err := w.Client.Get(ctx, client.ObjectKeyFromObject(svc), svc)
-		if err == nil && len(svc.Status.LoadBalancer.Ingress) == 0 {
-			err = errors.New("no address")
-		}
-		return err
-	})
+	w.AwaitAddress(w.t, limit, svc)
 }
 
 // leader returns the holder of the lease once it is not the former one.

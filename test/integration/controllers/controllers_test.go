@@ -26,8 +26,6 @@ import (
 	"quaymaster.dev/test/harness/env"
 )
 
-func contains(text, part string) bool { return strings.Contains(text, part) }
-
 // The steps depend on each other: they are the life of one cluster.
 func TestControllers(t *testing.T) {
 	t.Parallel()
@@ -181,7 +179,7 @@ func (w *world) condition(svc *corev1.Service, status metav1.ConditionStatus, re
 	w.t.Helper()
 	env.Eventually(w.t, soon, "condition of "+svc.Name, func(context.Context) error {
 		c := meta.FindStatusCondition(w.get(svc).Status.Conditions, "quaymaster.dev/LoadBalancerConfigured")
-		if c == nil || c.Status != status || c.Reason != reason || !contains(c.Message, message) {
+		if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
 			return fmt.Errorf("it is %+v", c)
 		}
 		return nil
@@ -261,13 +259,13 @@ func ingressNodesFollow(w *world) {
 
 	w.annotateNode("node-3", "true")
 	w.members("default", "i-node-2", "i-node-3")
-	w.setReady("node-3", corev1.ConditionFalse)
+	w.env.SetReady(w.t, "node-3", corev1.ConditionFalse)
 	w.members("default", "i-node-2")
 	// No news of a Node is no reason to remove it.
-	w.setReady("node-2", corev1.ConditionUnknown)
-	w.setReady("node-3", corev1.ConditionTrue)
+	w.env.SetReady(w.t, "node-2", corev1.ConditionUnknown)
+	w.env.SetReady(w.t, "node-3", corev1.ConditionTrue)
 	w.members("default", "i-node-2", "i-node-3")
-	w.setReady("node-2", corev1.ConditionTrue)
+	w.env.SetReady(w.t, "node-2", corev1.ConditionTrue)
 
 	w.annotateNode("node-2", "yes please")
 	w.event(w.node("node-2"), `annotation `+ingressNode+`: invalid value "yes please"`)
@@ -401,7 +399,7 @@ func stoppedInstance(w *world) {
 	if _, err := w.cloud.Client.StopInstance(w.t.Context(), "i-node-3", cloudapi.WriteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.setReady("node-3", corev1.ConditionFalse)
+	w.env.SetReady(w.t, "node-3", corev1.ConditionFalse)
 	env.Eventually(w.t, 20*time.Second, "taint of node-3", func(context.Context) error {
 		for _, taint := range w.node("node-3").Spec.Taints {
 			if taint.Key == cloudproviderapi.TaintNodeShutdown {
@@ -416,7 +414,7 @@ func deletedInstance(w *world) {
 	if _, err := w.cloud.Client.DeleteInstance(w.t.Context(), "i-node-2", cloudapi.WriteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.setReady("node-2", corev1.ConditionUnknown)
+	w.env.SetReady(w.t, "node-2", corev1.ConditionUnknown)
 	w.gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}, 20*time.Second)
 	w.routes(20*time.Second, map[string]string{
 		"10.244.1.0/24": "i-node-1", "10.244.3.0/24": "i-node-3", "10.244.4.0/24": "i-node-4",
@@ -436,9 +434,10 @@ func secondDeletedInstance(w *world) {
 }
 
 func nodeWithoutMachine(w *world) {
-	w.register("ghost", "10.244.9.0/24")
-	w.setReady("ghost", corev1.ConditionUnknown)
-	ghost := w.node("ghost")
+	ghost := env.NewNode(9)
+	ghost.Name, ghost.Labels[corev1.LabelHostname] = "ghost", "ghost"
+	w.env.Register(w.t, ghost)
+	w.env.SetReady(w.t, ghost.Name, corev1.ConditionUnknown)
 	w.patch(ghost, map[string]string{nodelifecycle.AnnotationAllowDeletion: "true"})
 	w.gone(ghost, 20*time.Second)
 }

@@ -1,8 +1,6 @@
 package controllers
 
 import (
-	"context"
-	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -42,19 +40,9 @@ func TestClone(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "this cluster may write to the cloud now") {
 		t.Fatalf("takeover: %v\n%s", err, out)
 	}
-	env.Eventually(t, 45*time.Second, "address of web", w.addressOf(svc))
+	w.env.AwaitAddress(t, 45*time.Second, svc)
 	held, err := holder.Read(t.Context(), w.cloud.Client, w.clusterUID)
 	if err != nil || held.Epoch != 0 || !strings.HasPrefix(held.Fingerprints[0], "sha256:") {
 		t.Errorf("the record is %+v, %v", held, err)
-	}
-}
-
-// addressOf returns a condition that holds once the Service has an address.
-func (w *world) addressOf(svc *corev1.Service) func(context.Context) error {
-	return func(context.Context) error {
-		if len(w.get(svc).Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address")
-		}
-		return nil
 	}
 }

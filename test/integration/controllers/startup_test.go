@@ -154,12 +154,7 @@ func TestStartWithoutTheCloud(t *testing.T) {
 	svc := w.service("early")
 	w.event(svc, "connection refused")
 	serve(t, address, w.cloud)
-	env.Eventually(t, 45*time.Second, "address of early", func(context.Context) error {
-		if len(w.get(svc).Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address")
-		}
-		return nil
-	})
+	w.env.AwaitAddress(t, 45*time.Second, svc)
 	if err := server.Stop(10 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -10,13 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -56,13 +55,9 @@ func newWorld(t *testing.T) *world {
 	if err := w.env.InstallChart(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	system := &corev1.Namespace{}
-	if err := w.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		t.Fatal(err)
-	}
-	w.clusterUID = string(system.UID)
+	w.clusterUID = w.env.ClusterUID(t)
 	for i := 1; i <= 4; i++ {
-		w.register(fmt.Sprintf("node-%d", i), fmt.Sprintf("10.244.%d.0/24", i))
+		w.env.Register(t, env.NewNode(i))
 	}
 	w.config = w.cloudConfig(w.cloud.Endpoint)
 	return w
@@ -74,12 +69,10 @@ func (w *world) cloudConfig(endpoint string) env.CloudConfig {
 	if err := os.WriteFile(tokenFile, []byte(cloud.Token), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	return env.CloudConfig{
-		"clusterID": "dev", "endpoint": endpoint, "tokenFile": tokenFile,
-		"network": map[string]any{"vpcID": "vpc-main", "routeTableID": "rt-main"},
-		// A few Nodes would otherwise take minutes to leave one by one.
-		"ingressNodes": map[string]any{"maxRemovedPercentPerMinute": 100},
-	}
+	config := env.CloudConfigFor("dev", &env.Mycloud{Endpoint: endpoint, TokenFile: tokenFile})
+	// A few Nodes would otherwise take minutes to leave one by one.
+	config["ingressNodes"] = map[string]any{"maxRemovedPercentPerMinute": 100}
+	return config
 }
 
 // start runs the controllers.
@@ -87,31 +80,6 @@ func (w *world) start(args ...string) {
 	w.t.Helper()
 	var err error
 	if w.controllers, err = w.env.StartControllers(w.t.Context(), w.config, args...); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// register creates a Node as its kubelet would.
-func (w *world) register(name, podCIDR string) {
-	w.t.Helper()
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec: corev1.NodeSpec{
-			PodCIDR: podCIDR, PodCIDRs: []string{podCIDR},
-			Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
-		},
-	}
-	if err := w.client.Create(w.t.Context(), node); err != nil {
-		w.t.Fatal(err)
-	}
-	w.setReady(name, corev1.ConditionTrue)
-}
-
-func (w *world) setReady(name string, status corev1.ConditionStatus) {
-	w.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test"}]}}`, status)
-	if err := w.client.Status().Patch(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
-		client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -219,13 +187,7 @@ func (w *world) balancer(svc *corev1.Service, what string, check func(cloudv1.Lo
 // published waits until the Service has an address.
 func (w *world) published(svc *corev1.Service) *corev1.Service {
 	w.t.Helper()
-	env.Eventually(w.t, soon, "address of "+svc.Name, func(context.Context) error {
-		if len(w.get(svc).Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address")
-		}
-		return nil
-	})
-	return w.get(svc)
+	return w.env.AwaitAddress(w.t, soon, svc)
 }
 
 // gone waits until the object no longer exists.
@@ -270,21 +232,9 @@ func (w *world) members(group string, want ...string) {
 // event waits for an Event about an object.
 func (w *world) event(object client.Object, text string) {
 	w.t.Helper()
-	env.Eventually(w.t, soon, fmt.Sprintf("event with %q about %s", text, object.GetName()), func(ctx context.Context) error {
-		var events corev1.EventList
-		if err := w.client.List(ctx, &events); err != nil {
-			return err
-		}
-		var seen []string
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name == object.GetName() {
-				seen = append(seen, e.Reason+": "+e.Message)
-			}
-		}
-		if !slices.ContainsFunc(seen, func(s string) bool { return contains(s, text) }) {
-			return fmt.Errorf("events %q", seen)
-		}
-		return nil
+	what := fmt.Sprintf("event with %q about %s", text, object.GetName())
+	w.env.AwaitEvent(w.t, soon, what, func(e corev1.Event) bool {
+		return e.InvolvedObject.Name == object.GetName() && strings.Contains(e.Reason+": "+e.Message, text)
 	})
 }
 

@@ -2,13 +2,9 @@ package operations_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/test/harness/env"
 )
@@ -21,16 +17,7 @@ func TestPlan(t *testing.T) {
 	if err := shared.Client.Create(ctx, svc); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, soon, "an address", func(ctx context.Context) error {
-		now := &corev1.Service{}
-		if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil {
-			return err
-		}
-		if len(now.Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address")
-		}
-		return nil
-	})
+	shared.AwaitAddress(t, soon, svc)
 	env.Eventually(t, soon, "nothing to do", func(ctx context.Context) error {
 		out, err := program(ctx, "quayctl", "plan", "--kubeconfig="+shared.AdminKubeconfig, shared.cloudConfig)
 		if err != nil {

@@ -1,14 +1,12 @@
 package operations_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,16 +45,7 @@ func TestTeardown(t *testing.T) {
 		if err := shared.Client.Create(ctx, svc); err != nil {
 			t.Fatal(err)
 		}
-		env.Eventually(t, soon, "address of "+name, func(ctx context.Context) error {
-			now := &corev1.Service{}
-			if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil {
-				return err
-			}
-			if len(now.Status.LoadBalancer.Ingress) == 0 {
-				return errors.New("no address")
-			}
-			return nil
-		})
+		shared.AwaitAddress(t, soon, svc)
 	}
 	args := func(more ...string) []string {
 		return append([]string{"teardown", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig}, more...)

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -56,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	w.gateway = newGateway(t, w.site)
 	must(t, w.InstallChart(t.Context(), nil))
 	for i := range machines {
-		w.register(i + 1)
+		w.Register(t, env.NewNode(i+1))
 	}
 	w.run()
 	return w
@@ -70,9 +69,7 @@ func (w *world) run(args ...string) {
 	must(w.T, err)
 	w.program = supervise(w.T, "quaymaster-controllers", server)
 	w.guard = observe(w.T, w.Client)
-	system := &corev1.Namespace{}
-	must(w.T, w.Client.Get(w.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
-	w.uid = string(system.UID)
+	w.uid = w.ClusterUID(w.T)
 	w.eventually("providerIDs of all Nodes", func(ctx context.Context) error {
 		var nodes corev1.NodeList
 		if err := w.Client.List(ctx, &nodes); err != nil {
@@ -103,32 +100,11 @@ func (w *world) eventually(what string, check func(context.Context) error) {
 	env.Eventually(w.T, recovered, what, check)
 }
 
-// register creates a Node as its kubelet does.
-func (w *world) register(i int) {
-	w.Helper()
-	name, cidr := fmt.Sprintf("node-%d", i), fmt.Sprintf("10.244.%d.0/24", i)
-	must(w.T, w.Client.Create(w.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec: corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{
-			{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule},
-		}},
-	}))
-	w.setReady(name, corev1.ConditionTrue)
-}
-
-// setReady reports on a kubelet: it is ready, or silent.
-func (w *world) setReady(name string, status corev1.ConditionStatus) {
-	w.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test"}]}}`, status)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(w.T, w.Client.Status().Patch(w.Context(), node, client.RawPatch("application/strategic-merge-patch+json", patch)))
-}
-
 // silence makes all kubelets silent, or ends that.
 func (w *world) silence(status corev1.ConditionStatus) {
 	w.Helper()
 	for i := range machines {
-		w.setReady(fmt.Sprintf("node-%d", i+1), status)
+		w.SetReady(w.T, fmt.Sprintf("node-%d", i+1), status)
 	}
 }
 
@@ -230,17 +206,8 @@ func (w *world) reports(name, reason, text string) {
 // event waits for an Event with the reason, whose message has the text.
 func (w *world) event(reason, text string) {
 	w.Helper()
-	w.eventually(fmt.Sprintf("event %s with %q", reason, text), func(ctx context.Context) error {
-		var events corev1.EventList
-		if err := w.Client.List(ctx, &events); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.Reason == reason && strings.Contains(e.Message, text)
-		}) {
-			return errors.New("there is none")
-		}
-		return nil
+	w.AwaitEvent(w.T, recovered, fmt.Sprintf("event %s with %q", reason, text), func(e corev1.Event) bool {
+		return e.Reason == reason && strings.Contains(e.Message, text)
 	})
 }
 

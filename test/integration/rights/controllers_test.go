@@ -50,15 +50,7 @@ func (w *world) policies() {
 func (w *world) services() {
 	web := service("web")
 	w.create(web)
-	w.eventually("the address of web", func(ctx context.Context) error {
-		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
-			return err
-		}
-		if len(web.Status.LoadBalancer.Ingress) == 0 {
-			return errors.New("no address")
-		}
-		return nil
-	})
+	w.AwaitAddress(w.t, soon, web)
 	w.patch(web, func() { metav1.SetMetaDataAnnotation(&web.ObjectMeta, maxQPS, "50") })
 	w.repeated("EnsuredLoadBalancer")
 	w.must(w.Client.Delete(w.t.Context(), web))

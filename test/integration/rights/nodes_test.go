@@ -16,18 +16,8 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/test/harness/cloud"
+	"quaymaster.dev/test/harness/env"
 )
-
-// uninitialized is the taint with which kubelets register their Node.
-var uninitialized = corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
-
-// register returns a Node as its kubelet creates it, with its range of pods.
-func register(i int) *corev1.Node {
-	n := node(fmt.Sprintf("node-%d", i))
-	cidr := fmt.Sprintf("10.244.%d.0/24", i)
-	n.Spec = corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{uninitialized}}
-	return n
-}
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
@@ -35,13 +25,13 @@ func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.Obj
 // instance.
 func (w *world) nodes() {
 	for i := 1; i <= 3; i++ {
-		n := register(i)
+		n := env.NewNode(i)
 		w.create(n)
-		w.untainted(n, uninitialized.Key)
+		w.untainted(n, cloudproviderapi.TaintExternalCloudProvider)
 	}
 	first := node("node-1")
-	w.patch(first, func() { first.Spec.Taints = append(first.Spec.Taints, uninitialized) })
-	w.untainted(first, uninitialized.Key)
+	w.patch(first, func() { first.Spec.Taints = append(first.Spec.Taints, env.NewNode(1).Spec.Taints...) })
+	w.untainted(first, cloudproviderapi.TaintExternalCloudProvider)
 	w.repeated("Synced")
 	w.patch(first, func() {
 		metav1.SetMetaDataAnnotation(&first.ObjectMeta, "node.beta.kubernetes.io/dlb-ingress-node", "yes please")
@@ -89,7 +79,7 @@ func (w *world) routes() {
 		cloud.Problem(answer, http.StatusForbidden, cloudv1.CodeQuotaExceeded)
 		return true
 	})
-	late := register(4)
+	late := env.NewNode(4)
 	w.create(late)
 	w.repeated("FailedToCreateRoute")
 	w.cloud.Intercept(nil)

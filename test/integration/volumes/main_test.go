@@ -82,21 +82,11 @@ func setup(ctx context.Context, e *env.Env) error {
 
 // prepare creates the namespace and the StorageClasses.
 func prepare(ctx context.Context, e *env.Env) error {
-	root, err := env.Root()
-	if err != nil {
-		return err
-	}
-	out, err := env.Kubectl(ctx, e.AdminKubeconfig, "", "create", "-f", filepath.Join(root, "examples", "storageclasses.yaml"))
-	if err != nil {
-		return err
-	}
-	if out.Code != 0 {
-		return fmt.Errorf("create the classes: %s", out.Stderr)
-	}
 	other := builder.StorageClass(func(class *storagev1.StorageClass) {
 		class.Name, class.Provisioner = foreign, "csi.example.com"
 	})
 	return errors.Join(
+		e.CreateExample(ctx, "storageclasses.yaml"),
 		e.Client.Create(ctx, other),
 		e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}),
 	)
