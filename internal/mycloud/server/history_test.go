@@ -7,7 +7,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	cloudtest "quaymaster.dev/test/harness/cloud"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
 // numberOf returns the number of a revision of the cloud.
@@ -39,7 +39,7 @@ func TestRestoredState(t *testing.T) {
 
 	c.stop()
 	backup := t.TempDir()
-	cloudtest.CopyState(t, c.dir, backup)
+	etcdtest.CopyState(t, c.dir, backup)
 	restart(c.dir)
 	diff(t, "revision after a restart", kept, revision())
 	create("lost")

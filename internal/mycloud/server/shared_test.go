@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/mycloud/cloudapi"
 	"quaymaster.dev/internal/mycloud/server"
 	cloudtest "quaymaster.dev/test/harness/cloud"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
 // rawState returns the state of a cloud that is stopped as it is on the disk.
@@ -19,7 +20,7 @@ func rawState(t *testing.T, dir string) []byte {
 	if !cloudtest.InEtcd() {
 		return must[[]byte](t)(os.ReadFile(filepath.Join(dir, "state.db")))
 	}
-	return fmt.Append(nil, cloudtest.StateOf(t, dir))
+	return fmt.Append(nil, etcdtest.StateOf(t, dir))
 }
 
 // TestEdgesOfOtherServers: all servers know what edges report to one of them, whichever leads.

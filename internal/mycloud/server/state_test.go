@@ -6,7 +6,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/cloudapi"
-	cloudtest "quaymaster.dev/test/harness/cloud"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
 // TestState: a client that names the state it has seen is rejected by a different cloud, and by one that was restored to a
@@ -28,7 +28,7 @@ func TestState(t *testing.T) {
 	}
 	c.stop()
 	backup := t.TempDir()
-	cloudtest.CopyState(t, c.dir, backup)
+	etcdtest.CopyState(t, c.dir, backup)
 	c = newCloud(t, withDir(c.dir))
 	lost := create("lost", kept).want(t, 201, "").header.Get(cloudv1.HeaderState)
 	if lost == kept {

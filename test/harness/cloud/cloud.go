@@ -25,6 +25,7 @@ import (
 	"quaymaster.dev/internal/mycloud/server/fault"
 	"quaymaster.dev/internal/mycloud/server/inventory"
 	"quaymaster.dev/test/harness/env"
+	etcdtest "quaymaster.dev/test/harness/env/etcd"
 )
 
 // Token is the token of the cloud's clients.
@@ -144,7 +145,7 @@ func (c *Cloud) run(t *testing.T) {
 func (c *Cloud) Backup(t *testing.T) string {
 	t.Helper()
 	backup := t.TempDir()
-	c.restart(t, func() { CopyState(t, c.options.DataDir, backup) })
+	c.restart(t, func() { etcdtest.CopyState(t, c.options.DataDir, backup) })
 	return backup
 }
 
@@ -152,7 +153,7 @@ func (c *Cloud) Backup(t *testing.T) string {
 func (c *Cloud) Restore(t *testing.T, backup string) {
 	t.Helper()
 	c.options.DataDir = t.TempDir()
-	c.restart(t, func() { CopyState(t, backup, c.options.DataDir) })
+	c.restart(t, func() { etcdtest.CopyState(t, backup, c.options.DataDir) })
 }
 
 func (c *Cloud) restart(t *testing.T, meanwhile func()) {

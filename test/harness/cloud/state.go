@@ -24,18 +24,6 @@ func OpenServer(t *testing.T, o server.Options) (*server.Server, error) {
 // InEtcd reports whether servers have their states in etcd.
 func InEtcd() bool { return env.Etcd() != "" }
 
-// CopyState copies the data directory of a server that is stopped, with its state.
-func CopyState(t *testing.T, from, to string) {
-	t.Helper()
-	etcdtest.CopyState(t, from, to)
-}
-
-// StateOf returns the values of a server's state in etcd by their keys.
-func StateOf(t *testing.T, dataDir string) map[string]string {
-	t.Helper()
-	return etcdtest.StateOf(t, dataDir)
-}
-
 // StoreOf opens the state in etcd of a server with a data directory.
 func StoreOf(dataDir string) func(server.Options) (store.Store, error) {
 	return func(o server.Options) (store.Store, error) {
