@@ -13,6 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/klog/v2"
 	kjson "sigs.k8s.io/json"
+
+	"quaymaster.dev/test/harness/admission"
 )
 
 // unparsable matches quantities whose parsing exhausts memory. An API server does not survive them either, so it never
@@ -120,7 +122,7 @@ func (s *server) checkAsFromAPIServer(t *testing.T, req *admissionv1.AdmissionRe
 	if old, ok := s.rewrite(t, req.OldObject.Raw); ok {
 		req.OldObject.Raw = old
 	}
-	response := s.check(t, req, encode(t, req))
+	response := s.check(t, req, admission.Encode(t, req))
 	if response == nil {
 		return
 	}
@@ -132,12 +134,12 @@ func (s *server) checkAsFromAPIServer(t *testing.T, req *admissionv1.AdmissionRe
 		if req.Object.Raw, err = patch.Apply(object); err != nil {
 			t.Fatalf("%s: %v: %s\n%s", s.name, err, response.Patch, object)
 		}
-		if again := s.check(t, req, encode(t, req)); again == nil || !again.Allowed || again.Patch != nil {
+		if again := s.check(t, req, admission.Encode(t, req)); again == nil || !again.Allowed || again.Patch != nil {
 			t.Fatalf("%s: response to an object that is already patched: %+v\n%s", s.name, again, req.Object.Raw)
 		}
 	}
 	req.Operation, req.OldObject = admissionv1.Update, req.Object
-	if same := s.check(t, req, encode(t, req)); same == nil || !same.Allowed || same.Patch != nil {
+	if same := s.check(t, req, admission.Encode(t, req)); same == nil || !same.Allowed || same.Patch != nil {
 		t.Fatalf("%s: response to an update without changes: %+v\n%s", s.name, same, req.Object.Raw)
 	}
 }
@@ -155,15 +157,4 @@ func (s *server) rewrite(t *testing.T, raw []byte) (object []byte, ok bool) {
 		t.Skip(err)
 	}
 	return object, true
-}
-
-func encode(t testing.TB, req *admissionv1.AdmissionRequest) []byte {
-	t.Helper()
-	review := admissionv1.AdmissionReview{Request: req}
-	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
-	body, err := json.Marshal(&review)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
 }

@@ -28,6 +28,7 @@ import (
 	templates "quaymaster.dev/internal/rules/template"
 	"quaymaster.dev/internal/rules/volume"
 	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
@@ -163,7 +164,7 @@ func reviews(t testing.TB) [][]byte {
 		if seed.old != nil {
 			req.Operation, req.OldObject.Raw = admissionv1.Update, marshal(t, seed.old)
 		}
-		all = append(all, encode(t, req))
+		all = append(all, admission.Encode(t, req))
 	}
 	return all
 }

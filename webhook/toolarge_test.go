@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/harness/admission"
 )
 
 // managed returns managedFields as API servers send them if an author has put many characters into the name of a field
@@ -96,10 +97,10 @@ func TestLargeObjectsAreAnswered(t *testing.T) {
 				if test.old != nil {
 					req.Operation, req.OldObject.Raw = admissionv1.Update, marshal(t, test.old)
 				}
-				response := s.check(t, req, encode(t, req))
+				response := s.check(t, req, admission.Encode(t, req))
 				if response == nil {
 					w := httptest.NewRecorder()
-					s.handler.ServeHTTP(w, post(string(encode(t, req))))
+					s.handler.ServeHTTP(w, post(string(admission.Encode(t, req))))
 					t.Fatalf("status %d: %s", w.Code, w.Body)
 				}
 				got := causes(response)
@@ -150,7 +151,7 @@ func TestQuantitiesAreBounded(t *testing.T) {
 				UID: "u", Resource: s.resource, Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(object)},
 				OldObject: runtime.RawExtension{Raw: []byte(object)},
 			}
-			if response := s.post(t, encode(t, req)); response != nil {
+			if response := s.post(t, admission.Encode(t, req)); response != nil {
 				t.Errorf("%s: %.30s: %+v", s.name, quantity, response)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -167,7 +166,7 @@ func TestMutatorPatches(t *testing.T) {
 			if got.Patch == nil {
 				return
 			}
-			request.Object.Raw = apply(t, request.Object.Raw, got.Patch)
+			request.Object.Raw = admission.Apply(t, request.Object.Raw, got.Patch)
 			if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known)), request)); diff != "" {
 				t.Errorf("second call (-want +got):\n%s", diff)
 			}
@@ -184,19 +183,6 @@ func admit(
 		t.Fatal(err)
 	}
 	return response
-}
-
-func apply(t *testing.T, object, patch []byte) []byte {
-	t.Helper()
-	decoded, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patched, err := decoded.Apply(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return patched
 }
 
 // The labels of a provisioner are used without querying the cloud and stay unchanged.
@@ -246,7 +232,7 @@ func TestMutatorDeniesMissingVolume(t *testing.T) {
 	if response := admit(t, m, request); !response.Allowed || len(response.Patch) == 0 {
 		t.Fatalf("response %+v for an existing volume", response)
 	}
-	request.Object.Raw = apply(
+	request.Object.Raw = admission.Apply(
 		t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`),
 	)
 	const text = `Not found: "vol-none": must be the id of an existing volume of the cloud; create the volume first, ` +

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules/policy"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )
@@ -77,7 +77,7 @@ func TestMutatorPatches(t *testing.T) {
 			if test.patch == "" {
 				return
 			}
-			object := apply(t, test.request.Object.Raw, got.Patch)
+			object := admission.Apply(t, test.request.Object.Raw, got.Patch)
 			test.request.Object = runtime.RawExtension{Raw: object}
 			again, err := admit(t, mutator(), test.request)
 			if err != nil {
@@ -111,7 +111,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got corev1.Service
-	object := apply(t, request.Object.Raw, response.Patch)
+	object := admission.Apply(t, request.Object.Raw, response.Patch)
 	if err := json.Unmarshal(object, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -131,17 +131,4 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	if diff := cmp.Diff(&admissionv1.AdmissionResponse{Allowed: true}, again); diff != "" {
 		t.Errorf("second call (-want +got):\n%s", diff)
 	}
-}
-
-func apply(t *testing.T, object, patch []byte) []byte {
-	t.Helper()
-	p, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patched, err := p.Apply(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return patched
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/test/harness/admission"
 	"quaymaster.dev/webhook/service"
 )
 
@@ -59,7 +60,7 @@ func TestMutatorUpdatesLoadBalancers(t *testing.T) {
 				if err := json.Unmarshal(response.Patch, &operations); err != nil {
 					t.Fatal(err)
 				}
-				object = apply(t, object, response.Patch)
+				object = admission.Apply(t, object, response.Patch)
 			}
 			if len(operations) != test.operations {
 				t.Errorf("the patch is %s, want %d operations", response.Patch, test.operations)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,12 +43,7 @@ func Call(
 	})
 	sent := *req
 	sent.UID, sent.Resource = cmp.Or(req.UID, "tested"), metav1.GroupVersionResource(by.Resource)
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &sent,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := Encode(t, &sent)
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -78,6 +74,32 @@ func Call(
 		}
 	}
 	return review.Response, nil
+}
+
+// Encode returns the AdmissionReview with a request.
+func Encode(t testing.TB, req *admissionv1.AdmissionRequest) []byte {
+	t.Helper()
+	review := &admissionv1.AdmissionReview{Request: req}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	body, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// Apply returns an object to which a JSON patch is applied.
+func Apply(t testing.TB, object, patch []byte) []byte {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := decoded.Apply(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched
 }
 
 // counted returns the ids of the findings that were counted, by severity.

@@ -55,7 +55,8 @@ func (w *Webhook) Ask(
 	}
 	defer response.Body.Close()
 	answer := admissionv1.AdmissionReview{}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Response == nil {
+	err = json.NewDecoder(response.Body).Decode(&answer)
+	if err != nil || answer.Response == nil || response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %s, %w", response.Status, err)
 	}
 	return answer.Response, nil

@@ -1,19 +1,15 @@
 package rights_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,24 +69,9 @@ func service(name string, options ...builder.ServiceOption) *corev1.Service {
 func (w *world) unknownNamespace() {
 	svc := service("web")
 	svc.Namespace = "unknown"
-	object, err := json.Marshal(svc)
+	kind := corev1.SchemeGroupVersion.WithKind("Service")
+	_, err := w.webhook.Ask(w.t.Context(), "/mutate-service", kind, "services", svc.Namespace, nil, svc)
 	w.must(err)
-	review := &admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "1", Operation: admissionv1.Create, Namespace: svc.Namespace, Name: svc.Name, Object: runtime.RawExtension{Raw: object},
-			Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "Service"},
-			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		},
-	}
-	body, err := json.Marshal(review)
-	w.must(err)
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.address+"/mutate-service", bytes.NewReader(body))
-	w.must(err)
-	request.Header.Set("Content-Type", "application/json")
-	if status := w.ask(request, nil); status != http.StatusOK {
-		w.t.Errorf("the webhooks answer %d", status)
-	}
 }
 
 // ask sends a request to a role without verifying its certificate, with the client's certificate if there is one.
