@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,8 +88,20 @@ func rotate(t *testing.T, secret string, data map[string][]byte, ports ...int) {
 	before := authorityIn(t, secret)
 	created := load(t)
 	putSecret(t, secret, data)
+	awaitReplacement(t, time.Minute, before, created, ports...)
+	after := authorityIn(t, secret)
 	for _, port := range ports {
-		env.Eventually(t, time.Minute, "a certificate of a new authority", func(context.Context) error {
+		if err := served(t, port).CheckSignatureFrom(after); err != nil {
+			t.Errorf("the replicas do not share one authority: %v", err)
+		}
+	}
+}
+
+// awaitReplacement waits until replicas have certificates of another authority, and requests were created after that.
+func awaitReplacement(t *testing.T, limit time.Duration, before *x509.Certificate, created *atomic.Int64, ports ...int) {
+	t.Helper()
+	for _, port := range ports {
+		env.Eventually(t, limit, "a certificate of a new authority", func(context.Context) error {
 			if served(t, port).CheckSignatureFrom(before) == nil {
 				return errors.New("it is one of the old authority")
 			}
@@ -103,12 +116,6 @@ func rotate(t *testing.T, secret string, data map[string][]byte, ports ...int) {
 		return nil
 	})
 	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
-	after := authorityIn(t, secret)
-	for _, port := range ports {
-		if err := served(t, port).CheckSignatureFrom(after); err != nil {
-			t.Errorf("the replicas do not share one authority: %v", err)
-		}
-	}
 }
 
 // The Secret was written by an earlier version, and its authority is due for renewal soon. It is used until then, and
@@ -130,20 +137,7 @@ func TestAuthorityRotationUnderLoad(t *testing.T) {
 	}
 	env.Eventually(t, soon, "admission with the old authority", admitted)
 	created := load(t)
-	env.Eventually(t, 2*time.Minute, "a certificate of the new authority", func(context.Context) error {
-		if served(t, port).CheckSignatureFrom(old.Cert) == nil {
-			return errors.New("it is one of the old authority")
-		}
-		return nil
-	})
-	atChange := created.Load()
-	env.Eventually(t, soon, "requests after the change", func(context.Context) error {
-		if n := created.Load() - atChange; n < 100 && !t.Failed() {
-			return fmt.Errorf("only %d", n)
-		}
-		return nil
-	})
-	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
+	awaitReplacement(t, 2*time.Minute, old.Cert, created, port)
 	data, err := secretData(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
