@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/harness/env"
@@ -57,7 +55,6 @@ func TestMain(m *testing.M) {
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
-	ctrl.SetLogger(logr.Discard())
 	var err error
 	if shared.port, err = env.FreePort(); err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"quaymaster.dev/test/harness/process"
 )
 
@@ -45,6 +48,8 @@ func Start(t *testing.T, options Options) *Env {
 //
 // setup starts whatever else the tests need and stores the Env for them. It runs once, before the first test.
 func Main(m *testing.M, options Options, setup func(context.Context, *Env) error) int {
+	// Without a logger, controller-runtime's clients print a warning with a stack.
+	log.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
 	e, err := New(ctx, options)

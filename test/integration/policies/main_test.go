@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -50,7 +48,6 @@ func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
-	ctrl.SetLogger(logr.Discard())
 	port, err := env.FreePort()
 	if err != nil {
 		return err

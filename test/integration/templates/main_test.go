@@ -10,11 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -40,7 +38,6 @@ func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{Audit: true}, setu
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
-	ctrl.SetLogger(logr.Discard())
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}
 	for _, kind := range []string{gateway, kafka, shop} {
 		objects = append(objects, definition(kind))

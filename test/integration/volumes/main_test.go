@@ -12,12 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -47,7 +45,6 @@ func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
 
 func setup(ctx context.Context, e *env.Env) error {
 	shared.Env = e
-	ctrl.SetLogger(logr.Discard())
 	port, err := env.FreePort()
 	if err != nil {
 		return err
