@@ -82,39 +82,23 @@ func TestFilesReloadUnderLoad(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(first.authority)
 	roots.AddCert(second.authority)
-	call := func(client *http.Client) *x509.Certificate {
-		response, err := client.Get("https://" + listener.Addr().String())
-		if err != nil {
-			t.Errorf("request failed: %v", err)
-			return nil
-		}
-		defer response.Body.Close()
-		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "ok" {
-			t.Errorf("got %q, %v", text, err)
-		}
-		return response.TLS.PeerCertificates[0]
-	}
-	client := func(keepAlives bool) *http.Client {
-		return &http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives,
-		}}
-	}
+	url := "https://" + listener.Addr().String()
 	for _, keepAlives := range []bool{true, false} {
 		load.Go(func() {
-			c := client(keepAlives)
+			c := newClient(roots, keepAlives)
 			defer c.CloseIdleConnections()
 			for ctx.Err() == nil && !t.Failed() {
-				call(c)
+				call(t, c, url)
 			}
 		})
 	}
-	fresh := client(false)
-	if got := call(fresh); !got.Equal(first.serving.Leaf) {
+	fresh := newClient(roots, false)
+	if got := call(t, fresh, url); !got.Equal(first.serving.Leaf) {
 		t.Fatal("first certificate is not served")
 	}
 	files.write(t, second)
 	deadline := time.Now().Add(30 * time.Second)
-	for !call(fresh).Equal(second.serving.Leaf) {
+	for !call(t, fresh, url).Equal(second.serving.Leaf) {
 		if t.Failed() {
 			return
 		}

@@ -40,54 +40,58 @@ func TestRotationUnderLoad(t *testing.T) {
 	url := "https://" + server.Listener.Addr().String()
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
-	call := func(client *http.Client) *x509.Certificate {
-		response, err := client.Get(url)
-		if err != nil {
-			t.Errorf("request failed: %v", err)
-			return nil
-		}
-		defer response.Body.Close()
-		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "ok" {
-			t.Errorf("got %q, %v", text, err)
-		}
-		return response.TLS.PeerCertificates[0]
-	}
-	newClient := func(keepAlives bool) *http.Client {
-		return &http.Client{
-			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives},
-		}
-	}
-
 	var load sync.WaitGroup
 	var calls atomic.Int64
 	done := make(chan struct{})
 	for i := range clients {
 		load.Go(func() {
-			client := newClient(i%2 == 0)
+			client := newClient(roots, i%2 == 0)
 			defer client.CloseIdleConnections()
 			for !t.Failed() {
 				select {
 				case <-done:
 					return
 				default:
-					call(client)
+					call(t, client, url)
 					calls.Add(1)
 				}
 			}
 		})
 	}
-	fresh := newClient(false)
+	fresh := newClient(roots, false)
 	for range rotations {
 		before := calls.Load()
 		leaf := rotate()
-		if got := call(fresh); !got.Equal(leaf) {
+		if got := call(t, fresh, url); !got.Equal(leaf) {
 			t.Error("a new connection got an old certificate")
 		}
 		for calls.Load() < before+2*clients && !t.Failed() {
-			call(fresh)
+			call(t, fresh, url)
 		}
 	}
 	close(done)
 	load.Wait()
 	t.Logf("%d requests while the certificate changed %d times", calls.Load(), rotations)
+}
+
+// newClient returns a client that trusts roots, and opens a connection for each request unless it keeps them alive.
+func newClient(roots *x509.CertPool, keepAlives bool) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives},
+	}
+}
+
+// call returns the certificate of a server that answers a request; nil if the request failed.
+func call(t *testing.T, client *http.Client, url string) *x509.Certificate {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Errorf("request failed: %v", err)
+		return nil
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "ok" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	return response.TLS.PeerCertificates[0]
 }
