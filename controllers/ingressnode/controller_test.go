@@ -478,7 +478,7 @@ func TestBrakeReleasesLater(t *testing.T) {
 func (f *fixture) withMember(id, instance string) *cloudv1.NodeGroup {
 	f.t.Helper()
 	ctx := f.t.Context()
-	group, err := f.cloud.Client.NodeGroup(ctx, id, cloudapi.ReadOptions{})
+	group, err := f.cloud.Client.NodeGroup(ctx, id)
 	if err == nil {
 		group, err = f.cloud.Client.PatchMembers(ctx, id, cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{{
 			Key: instance, InstanceID: instance, Weight: 1, State: cloudv1.MemberActive, Zone: "eu-1a",

@@ -34,7 +34,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		_, _ = volumes.Volume(t.Context(), id)
 	}
 	for _, id := range []string{"i-node-1", "i-node-2"} {
-		if _, err := client.Instance(t.Context(), id, cloudapi.ReadOptions{}); err != nil {
+		if _, err := client.Instance(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestMetricsOfPace(t *testing.T) {
 		return true
 	})
 	for range 2 {
-		_, _ = client.Instance(t.Context(), "i-node-1", cloudapi.ReadOptions{})
+		_, _ = client.Instance(t.Context(), "i-node-1")
 	}
 	want := `
 # HELP quaymaster_cloud_budget_remaining Requests that a class may send to the cloud at once; +Inf if the cloud advertises no quota.

@@ -12,7 +12,6 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/lookup"
-	"quaymaster.dev/internal/mycloud/cloudapi"
 )
 
 // slow is a cloud whose responses take some time, by default a second. It is not a server, so that it works with
@@ -24,7 +23,7 @@ type slow struct {
 	takes time.Duration
 }
 
-func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
+func (s *slow) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	s.calls++
 	if s.panic {
 		panic("on purpose")

@@ -47,7 +47,7 @@ var ErrUnknownType = errors.New("the cloud has no such volume type")
 
 // Cloud is the part of the cloud's client that a Lookup needs.
 type Cloud interface {
-	Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudv1.Volume, error)
+	Volume(ctx context.Context, id string) (*cloudv1.Volume, error)
 	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.VolumeType], error)
 }
 
@@ -122,7 +122,7 @@ func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudv1.Volume, e
 // readVolume reads a volume. The error distinguishes a volume that does not exist from a cloud that does not respond.
 func (l *Lookup) readVolume(id string) func(context.Context) (*cloudv1.Volume, error) {
 	return func(ctx context.Context) (*cloudv1.Volume, error) {
-		found, err := l.cloud.Volume(ctx, id, cloudapi.ReadOptions{})
+		found, err := l.cloud.Volume(ctx, id)
 		switch {
 		case cloudapi.IsAbsent(err):
 			return nil, fmt.Errorf("read volume: %w: %w", cloudprovider.DiskNotFound, err)

@@ -241,11 +241,11 @@ type counter struct {
 	calls int
 }
 
-func (c *counter) Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudv1.Volume, error) {
+func (c *counter) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	c.mu.Lock()
 	c.calls++
 	c.mu.Unlock()
-	return c.Cloud.Volume(ctx, id, o)
+	return c.Cloud.Volume(ctx, id)
 }
 
 func (c *counter) count() int {

@@ -38,7 +38,7 @@ func (c *catalog) VolumeTypes(
 	return &cloudv1.List[cloudv1.VolumeType]{Items: *list}, nil
 }
 
-func (c *catalog) Volume(ctx context.Context, _ string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
+func (c *catalog) Volume(ctx context.Context, _ string) (*cloudv1.Volume, error) {
 	c.calls.Add(1)
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -204,7 +204,7 @@ type instant struct {
 	calls atomic.Int32
 }
 
-func (c *instant) Volume(_ context.Context, id string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
+func (c *instant) Volume(_ context.Context, id string) (*cloudv1.Volume, error) {
 	c.calls.Add(1)
 	return &cloudv1.Volume{Object: cloudv1.Object{ID: id}}, nil
 }

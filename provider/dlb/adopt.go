@@ -23,7 +23,7 @@ const longestOriginal = 96 << 10
 // must not become ours. Its tree is written by the next call, when the Service has recorded the present one.
 func (b *Balancer) adopt(ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec) error {
 	id := r.desired.AdoptID
-	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id)
 	if cloudapi.IsAbsent(err) {
 		return invalid(keyAdoptID, id, "the cloud has no such load balancer")
 	}

@@ -141,7 +141,7 @@ func (b *Balancer) createNamed(
 			return lb, err
 		},
 		func(made *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
-			lb, err := b.o.Cloud.LoadBalancer(ctx, made.ID, cloudapi.ReadOptions{})
+			lb, err := b.o.Cloud.LoadBalancer(ctx, made.ID)
 			if err == nil && !ownership.Bears(lb.Tags, r.tags) {
 				err = ownership.ErrNotOurs
 			}
@@ -158,7 +158,7 @@ func (b *Balancer) holder(
 	if id == "" {
 		return nil, nil
 	}
-	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read the holder of the name %s: %w", name, err)
 	}

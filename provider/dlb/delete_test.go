@@ -278,7 +278,7 @@ func TestRetainAndBack(t *testing.T) {
 			if all := f.all(); len(all) != 2 {
 				t.Errorf("%d load balancers, want 2", len(all))
 			}
-			now, err := f.cloud.Client.LoadBalancer(t.Context(), released.ID, cloudapi.ReadOptions{})
+			now, err := f.cloud.Client.LoadBalancer(t.Context(), released.ID)
 			if err != nil || now.Revision != released.Revision {
 				t.Errorf("the released load balancer is %+v, %v; want it unchanged", now, err)
 			}

@@ -253,7 +253,7 @@ func (b *Balancer) tryAgain(r *round, lb *cloudv1.LoadBalancer) time.Duration {
 
 // reread reads a load balancer that is newer than the mirror's.
 func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.LoadBalancer, error) {
-	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id)
 	if err != nil {
 		b.doubt(ctx, id, err)
 		return nil, fmt.Errorf("read load balancer %s again: %w", id, err)

@@ -114,7 +114,7 @@ func TestStaleRevision(t *testing.T) {
 			f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPut && races < tc.races {
 					races++
-					now, err := f.cloud.Client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
+					now, err := f.cloud.Client.LoadBalancer(t.Context(), lb.ID)
 					if err == nil {
 						name := fmt.Sprintf("renamed-%d", races)
 						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &name},

@@ -41,7 +41,7 @@ func (f *fixture) publish(svc *corev1.Service) cloudv1.LoadBalancer {
 // lose deletes a load balancer in the cloud.
 func (f *fixture) lose(lb cloudv1.LoadBalancer) {
 	f.t.Helper()
-	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID)
 	if err == nil {
 		_, err = f.cloud.Client.DeleteLoadBalancer(f.t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: now.Revision})
 	}
@@ -52,7 +52,7 @@ func (f *fixture) lose(lb cloudv1.LoadBalancer) {
 
 func (f *fixture) tag(lb cloudv1.LoadBalancer, key string, value *string) {
 	f.t.Helper()
-	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID)
 	if err == nil {
 		_, _, err = f.cloud.Client.PatchLoadBalancer(f.t.Context(), lb.ID,
 			cloudv1.LoadBalancerPatch{Tags: map[string]*string{key: value}}, cloudapi.WriteOptions{IfMatch: now.Revision})

@@ -168,7 +168,7 @@ func (b *Balancer) release(
 
 // confirmRemoval reads the load balancer after the cloud has accepted its deletion or release.
 func (b *Balancer) confirmRemoval(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) (bool, error) {
-	now, err := b.o.Cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	now, err := b.o.Cloud.LoadBalancer(ctx, lb.ID)
 	switch {
 	case cloudapi.IsAbsent(err):
 		b.o.Mirror.LoadBalancers.Drop(ctx, lb.ID)

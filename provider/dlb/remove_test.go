@@ -259,7 +259,7 @@ func TestAdoptedCannotReturn(t *testing.T) {
 // protect switches the deletion protection on or off in the cloud.
 func (f *fixture) protect(lb cloudv1.LoadBalancer, on bool) {
 	f.t.Helper()
-	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID)
 	if err == nil {
 		_, _, err = f.cloud.Client.PatchLoadBalancer(f.t.Context(), lb.ID,
 			cloudv1.LoadBalancerPatch{DeletionProtection: &on}, cloudapi.WriteOptions{IfMatch: now.Revision})

@@ -42,7 +42,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	if err := b.paused(r, id); err != nil && !abandoned {
 		return nil, err
 	}
-	lb, err := b.o.Cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	lb, err := b.o.Cloud.LoadBalancer(ctx, id)
 	if err != nil && !cloudapi.IsAbsent(err) {
 		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
 	}

@@ -64,7 +64,7 @@ type Cloud interface {
 // Records are the records of holders in the cloud.
 type Records interface {
 	// Holder reads the record of a cluster UID.
-	Holder(ctx context.Context, clusterUID string, o cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error)
+	Holder(ctx context.Context, clusterUID string) (*cloudv1.ClusterHolder, error)
 	// ClaimHolder writes it.
 	ClaimHolder(ctx context.Context, clusterUID string, s cloudv1.ClusterHolderSpec, o cloudapi.WriteOptions) (
 		*cloudv1.ClusterHolder, error)

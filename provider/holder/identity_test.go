@@ -135,7 +135,7 @@ func TestOtherCloud(t *testing.T) {
 			if found, err := c.list(t); err == nil {
 				t.Errorf("%s: %d node groups", name, found)
 			}
-			if _, err := c.client.Instance(t.Context(), "i-none", cloudapi.ReadOptions{}); err == nil || cloudapi.IsAbsent(err) {
+			if _, err := c.client.Instance(t.Context(), "i-none"); err == nil || cloudapi.IsAbsent(err) {
 				t.Errorf("%s: an instance of a different cloud: %v", name, err)
 			}
 			if err := c.create(t, "b"); err == nil {
@@ -181,7 +181,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		cloud.Problem(w, http.StatusNotFound, cloudv1.CodeResourceNotFound)
 		return true
 	})
-	if _, err := c.client.Instance(t.Context(), "i-none", cloudapi.ReadOptions{}); err == nil || cloudapi.IsAbsent(err) {
+	if _, err := c.client.Instance(t.Context(), "i-none"); err == nil || cloudapi.IsAbsent(err) {
 		t.Errorf("a proxy's answer counts: %v", err)
 	}
 	c.expectLosses(t, "a proxy", 1)

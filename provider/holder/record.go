@@ -24,7 +24,7 @@ func Holds(record *cloudv1.ClusterHolder, s cloudv1.ClusterHolderSpec) bool {
 
 // Read reads the record of a cluster UID, which is nil if there is none.
 func Read(ctx context.Context, records Records, uid string) (*cloudv1.ClusterHolder, error) {
-	held, err := records.Holder(ctx, uid, cloudapi.ReadOptions{})
+	held, err := records.Holder(ctx, uid)
 	if cloudapi.IsAbsent(err) {
 		return nil, nil
 	}

@@ -112,7 +112,7 @@ func (m *Machines) Ask(ctx context.Context, node *corev1.Node) (*machine.Machine
 	if err != nil {
 		return nil, err
 	}
-	instance, err := m.cloud.Instance(ctx, id, cloudapi.ReadOptions{})
+	instance, err := m.cloud.Instance(ctx, id)
 	switch {
 	case cloudapi.IsNotFound(err):
 		return nil, nil //nolint:nilnil // the cloud does not know the machine

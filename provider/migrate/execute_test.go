@@ -86,7 +86,7 @@ func (m *migration) balancer(t *testing.T) (moved bool, failed error) {
 			failed = err
 		}
 	}
-	now, err := m.cloud.Client.LoadBalancer(t.Context(), m.lb.ID, cloudapi.ReadOptions{})
+	now, err := m.cloud.Client.LoadBalancer(t.Context(), m.lb.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

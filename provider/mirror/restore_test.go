@@ -149,7 +149,7 @@ func TestAbsenceInALostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := c.client.WithinState(t.Context())
-	if _, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); !cloudapi.IsAbsent(err) {
+	if _, err := c.client.LoadBalancer(ctx, lb.ID); !cloudapi.IsAbsent(err) {
 		t.Fatal(err)
 	}
 	cl.Restore(t, backup)

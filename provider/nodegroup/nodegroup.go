@@ -114,7 +114,7 @@ func (g *Groups) create(ctx context.Context, spec cloudv1.NodeGroupSpec) (*cloud
 			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
 		},
 		func(made *cloudv1.NodeGroup) (*cloudv1.NodeGroup, error) {
-			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
+			found, err := g.cloud.NodeGroup(ctx, made.ID)
 			if err == nil && !ownership.Bears(found.Tags, spec.Tags) {
 				err = ownership.ErrNotOurs
 			}
@@ -132,7 +132,7 @@ func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroup
 	if id == "" {
 		return nil, taken
 	}
-	held, err := g.cloud.NodeGroup(ctx, id, cloudapi.ReadOptions{})
+	held, err := g.cloud.NodeGroup(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}

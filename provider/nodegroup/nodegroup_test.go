@@ -299,7 +299,7 @@ func TestNameTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				if want == "" {
-					if made, err := c.Client.NodeGroup(ctx, got.ID, cloudapi.ReadOptions{}); err != nil || made.Name != suffixed {
+					if made, err := c.Client.NodeGroup(ctx, got.ID); err != nil || made.Name != suffixed {
 						t.Errorf("group %+v, %v; want the name %s", made, err, suffixed)
 					}
 					want = got.ID

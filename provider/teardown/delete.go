@@ -72,7 +72,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1
 			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if job != "" {
-			if unprotected, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+			if unprotected, err = cloud.LoadBalancer(ctx, lb.ID); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1
 	if err := cloud.WaitJob(ctx, job); err != nil {
 		return err
 	}
-	_, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	_, err = cloud.LoadBalancer(ctx, lb.ID)
 	switch {
 	case cloudapi.IsAbsent(err):
 		return nil

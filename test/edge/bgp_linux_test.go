@@ -89,7 +89,7 @@ func TestTwoEdgesByBGP(t *testing.T) {
 		edges, err := w.cloud.ListEdges(t.Context(), cloudapi.ListOptions{})
 		w.must(err)
 		for _, draining := range []bool{true, false} {
-			e, err := w.cloud.Edge(t.Context(), edges.Items[0].ID, cloudapi.ReadOptions{})
+			e, err := w.cloud.Edge(t.Context(), edges.Items[0].ID)
 			w.must(err)
 			_, err = w.cloud.PatchEdge(t.Context(), e.ID, cloudv1.EdgePatch{Draining: &draining}, cloudapi.WriteOptions{IfMatch: e.Revision})
 			w.must(err)

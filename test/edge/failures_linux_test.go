@@ -155,7 +155,7 @@ func TestFaultOfOneListener(t *testing.T) {
 	if err := w.cloud.WaitJob(w.Context(), job); err == nil {
 		t.Error("the job succeeded")
 	}
-	lb, err = w.cloud.LoadBalancer(w.Context(), lb.ID, cloudapi.ReadOptions{})
+	lb, err = w.cloud.LoadBalancer(w.Context(), lb.ID)
 	w.must(err)
 	if lb.Fault == nil || !strings.Contains(lb.Fault.Detail, "cert-01234567") {
 		t.Errorf("state %s, fault %+v", lb.ProvisioningState, lb.Fault)

@@ -116,7 +116,7 @@ func (w *world) createAnyway(to map[*cloudv1.LoadBalancer]netip.AddrPort, name s
 		return err == nil
 	})
 	w.eventually(name+" is active", func() bool {
-		now, err := w.cloud.LoadBalancer(w.Context(), lb.ID, cloudapi.ReadOptions{})
+		now, err := w.cloud.LoadBalancer(w.Context(), lb.ID)
 		return err == nil && now.ProvisioningState == cloudv1.ProvisioningActive
 	})
 	to[lb] = at

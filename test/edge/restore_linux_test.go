@@ -39,7 +39,7 @@ func TestRestoredAPI(t *testing.T) {
 		_, _, err := w.ask("tcp", lostAt)
 		return err != nil
 	})
-	if _, err := w.cloud.LoadBalancer(t.Context(), lost.ID, cloudapi.ReadOptions{}); !cloudapi.IsAbsent(err) {
+	if _, err := w.cloud.LoadBalancer(t.Context(), lost.ID); !cloudapi.IsAbsent(err) {
 		t.Errorf("the load balancer that the backup does not have: error %v", err)
 	}
 	// These wait for the edge, and use numbers of the lost state again. The last one may get an address of that state.
@@ -54,7 +54,7 @@ func TestRestoredAPI(t *testing.T) {
 		}
 	}
 	for _, before := range []*cloudv1.LoadBalancer{direct, proxy} {
-		now, err := w.cloud.LoadBalancer(t.Context(), before.ID, cloudapi.ReadOptions{})
+		now, err := w.cloud.LoadBalancer(t.Context(), before.ID)
 		w.must(err)
 		if !reflect.DeepEqual(now.VIPs, before.VIPs) || now.ProvisioningState != cloudv1.ProvisioningActive {
 			t.Errorf("%s is %s with %+v, was with %+v", now.Name, now.ProvisioningState, now.VIPs, before.VIPs)

@@ -337,7 +337,7 @@ func (w *world) create(s cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, netip
 	lb, job, err := w.cloud.CreateLoadBalancer(w.Context(), s, cloudapi.WriteOptions{})
 	w.must(err)
 	w.must(w.cloud.WaitJob(w.Context(), job))
-	lb, err = w.cloud.LoadBalancer(w.Context(), lb.ID, cloudapi.ReadOptions{})
+	lb, err = w.cloud.LoadBalancer(w.Context(), lb.ID)
 	w.must(err)
 	at := netip.AddrPortFrom(netip.MustParseAddr(lb.VIPs[0].Address), uint16(s.Listeners[0].Port))
 	if s.VIPs[0].Mode == cloudv1.VIPModeVIP && !s.Listeners[0].NeedsProxy() {
@@ -357,7 +357,7 @@ func (w *world) update(id string, change func(*cloudv1.LoadBalancerSpec)) {
 // replace replaces a load balancer and returns the job that waits until it is active.
 func (w *world) replace(id string, change func(*cloudv1.LoadBalancerSpec)) (job string) {
 	w.Helper()
-	lb, err := w.cloud.LoadBalancer(w.Context(), id, cloudapi.ReadOptions{})
+	lb, err := w.cloud.LoadBalancer(w.Context(), id)
 	w.must(err)
 	s := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	change(&s)

@@ -174,7 +174,7 @@ func (q *play) settle() {
 	}
 	q.eventually("changes of the witness are applied", func() bool {
 		for _, lb := range []*cloudv1.LoadBalancer{q.witness.direct, q.witness.proxy} {
-			lb, err := q.cloud.LoadBalancer(q.Context(), lb.ID, cloudapi.ReadOptions{})
+			lb, err := q.cloud.LoadBalancer(q.Context(), lb.ID)
 			q.must(err)
 			if lb.ProvisioningState != cloudv1.ProvisioningActive {
 				return false

@@ -303,7 +303,7 @@ func (q *play) write() string {
 	if lb == nil {
 		lb, _, err = q.cloud.CreateLoadBalancer(q.Context(), spec, cloudapi.WriteOptions{})
 	} else {
-		lb, err = q.cloud.LoadBalancer(q.Context(), lb.ID, cloudapi.ReadOptions{})
+		lb, err = q.cloud.LoadBalancer(q.Context(), lb.ID)
 		q.must(err)
 		lb, _, err = q.cloud.UpdateLoadBalancer(q.Context(), lb.ID, spec, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	}
@@ -330,7 +330,7 @@ func (q *play) delete(t *tenant) {
 	if t.lb == nil {
 		return
 	}
-	lb, err := q.cloud.LoadBalancer(q.Context(), t.lb.ID, cloudapi.ReadOptions{})
+	lb, err := q.cloud.LoadBalancer(q.Context(), t.lb.ID)
 	q.must(err)
 	job, err := q.cloud.DeleteLoadBalancer(q.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	q.must(err)

@@ -79,12 +79,12 @@ func TestMigrate(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "moved to Service shop/web") {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	moved, err := c.Client.LoadBalancer(t.Context(), web.ID, cloudapi.ReadOptions{})
+	moved, err := c.Client.LoadBalancer(t.Context(), web.ID)
 	if err != nil || moved.Tags[ownership.ClusterUID] != sharedUID || moved.Tags[ownership.ServiceUID] != string(svc.UID) ||
 		moved.Tags["team"] != "shop" || moved.VIPs[0] != web.VIPs[0] {
 		t.Errorf("%+v, %v", moved, err)
 	}
-	if kept, err := c.Client.LoadBalancer(t.Context(), lost.ID, cloudapi.ReadOptions{}); err != nil || kept.Revision != lost.Revision {
+	if kept, err := c.Client.LoadBalancer(t.Context(), lost.ID); err != nil || kept.Revision != lost.Revision {
 		t.Errorf("%+v, %v", kept, err)
 	}
 	svc, err = api.CoreV1().Services("shop").Get(t.Context(), "web", metav1.GetOptions{})

@@ -134,7 +134,7 @@ func TestOrphanIsUsedAgain(t *testing.T) {
 	if !strings.Contains(out.String(), "shop/web (ClusterIP)") {
 		t.Errorf("the list lacks the Service:\n%s", out.String())
 	}
-	if _, err := c.Client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}); err != nil {
+	if _, err := c.Client.LoadBalancer(t.Context(), lb.ID); err != nil {
 		t.Error(err)
 	}
 }

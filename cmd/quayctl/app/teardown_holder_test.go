@@ -41,7 +41,7 @@ func TestTeardownOfAClone(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "held by cluster \"prod\"") || !strings.Contains(stderr, "quayctl takeover") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	if _, err := c.Client.NodeGroup(t.Context(), group.ID, cloudapi.ReadOptions{}); err != nil {
+	if _, err := c.Client.NodeGroup(t.Context(), group.ID); err != nil {
 		t.Errorf("the node group of the original: %v", err)
 	}
 

@@ -38,7 +38,7 @@ func (h *hanging) VolumeTypes(
 	}, nil
 }
 
-func (h *hanging) Volume(ctx context.Context, _ string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
+func (h *hanging) Volume(ctx context.Context, _ string) (*cloudv1.Volume, error) {
 	h.calls.Add(1)
 	<-ctx.Done()
 	return nil, ctx.Err()

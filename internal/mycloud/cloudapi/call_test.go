@@ -48,7 +48,7 @@ func TestCallsByHowTheyEnd(t *testing.T) {
 		return ctx, cancel
 	}
 	read := func(ctx context.Context, c *cloudapi.Client) error {
-		_, err := c.Instance(ctx, "i-1", cloudapi.ReadOptions{IfNoneMatch: "1"})
+		_, err := c.Instance(ctx, "i-1")
 		return err
 	}
 	hold := func(ctx context.Context, c *cloudapi.Client) error {

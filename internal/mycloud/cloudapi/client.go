@@ -110,12 +110,6 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// ReadOptions configures a read.
-type ReadOptions struct {
-	// IfNoneMatch is the revision that the caller has; if the object still has it, the read returns ErrNotModified.
-	IfNoneMatch string
-}
-
 // ListOptions selects the objects that match all its fields.
 type ListOptions struct {
 	Tags map[string]string

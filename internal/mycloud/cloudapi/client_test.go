@@ -101,7 +101,7 @@ func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			i, err := newClient(t, test.handler).Instance(t.Context(), "i-1", cloudapi.ReadOptions{})
+			i, err := newClient(t, test.handler).Instance(t.Context(), "i-1")
 			if test.found {
 				if err != nil || i.State != cloudv1.InstanceRunning {
 					t.Fatalf("%+v, %v", i, err)

@@ -8,8 +8,8 @@ import (
 )
 
 // NodeGroup reads a node group.
-func (c *Client) NodeGroup(ctx context.Context, id string, o ReadOptions) (*cloudv1.NodeGroup, error) {
-	return get[cloudv1.NodeGroup](ctx, c, "/v1/node-groups/{id}", id, o)
+func (c *Client) NodeGroup(ctx context.Context, id string) (*cloudv1.NodeGroup, error) {
+	return get[cloudv1.NodeGroup](ctx, c, "/v1/node-groups/{id}", id)
 }
 
 // ListNodeGroups reads all pages of the node groups that o selects.
@@ -70,8 +70,8 @@ func (c *Client) BatchRoutes(
 const holderPath = "/v1/clusters/{id}/holder"
 
 // Holder reads which cluster may write in the name of a cluster UID.
-func (c *Client) Holder(ctx context.Context, clusterUID string, o ReadOptions) (*cloudv1.ClusterHolder, error) {
-	return get[cloudv1.ClusterHolder](ctx, c, holderPath, clusterUID, o)
+func (c *Client) Holder(ctx context.Context, clusterUID string) (*cloudv1.ClusterHolder, error) {
+	return get[cloudv1.ClusterHolder](ctx, c, holderPath, clusterUID)
 }
 
 // ClaimHolder records which cluster may write in the name of a cluster UID. Without WriteOptions.IfMatch, it fails if

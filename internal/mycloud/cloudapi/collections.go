@@ -42,12 +42,8 @@ func readValid[T any](ctx context.Context, c *Client, r *request, flaw string, v
 
 // get reads one object and checks its id: an empty response of something other than the cloud must not be taken for an
 // object.
-func get[T any, P object[T]](ctx context.Context, c *Client, path, id string, o ReadOptions) (P, error) {
-	r := &request{method: http.MethodGet, path: path, id: id}
-	if o.IfNoneMatch != "" {
-		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
-	}
-	return getBy[T, P](ctx, c, r)
+func get[T any, P object[T]](ctx context.Context, c *Client, path, id string) (P, error) {
+	return getBy[T, P](ctx, c, &request{method: http.MethodGet, path: path, id: id})
 }
 
 // getBy is get for a request.

@@ -70,7 +70,7 @@ func anyObject(w http.ResponseWriter, r *http.Request) {
 }
 
 func readOne(ctx context.Context, c *cloudapi.Client) error {
-	_, err := c.Instance(ctx, "a", cloudapi.ReadOptions{})
+	_, err := c.Instance(ctx, "a")
 	return err
 }
 
@@ -179,7 +179,7 @@ func TestCircuitBreaker(t *testing.T) {
 				c := s.client(cloudapi.Options{})
 				s.respond = fine
 				for range 20 {
-					_, _ = c.Instance(t.Context(), "b", cloudapi.ReadOptions{})
+					_, _ = c.Instance(t.Context(), "b")
 				}
 				if n := len(s.requests); n != 20 {
 					t.Errorf("%d requests, want 20", n)

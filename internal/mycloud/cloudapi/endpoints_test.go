@@ -165,7 +165,7 @@ func TestAnswersStay(t *testing.T) {
 	} {
 		s := newServers(t)
 		s.first.behave(h)
-		if _, err := s.client.Instance(t.Context(), "i-1", cloudapi.ReadOptions{}); err == nil {
+		if _, err := s.client.Instance(t.Context(), "i-1"); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		s.expect(t, name, 1, 0)

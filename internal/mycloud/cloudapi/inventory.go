@@ -8,8 +8,8 @@ import (
 )
 
 // Edge reads an edge.
-func (c *Client) Edge(ctx context.Context, id string, o ReadOptions) (*cloudv1.Edge, error) {
-	return get[cloudv1.Edge](ctx, c, "/v1/edges/{id}", id, o)
+func (c *Client) Edge(ctx context.Context, id string) (*cloudv1.Edge, error) {
+	return get[cloudv1.Edge](ctx, c, "/v1/edges/{id}", id)
 }
 
 // ListEdges reads all pages of the edges that o selects.
@@ -52,8 +52,8 @@ func (c *Client) ListTokens(ctx context.Context, o ListOptions) (*cloudv1.List[c
 }
 
 // Token reads a token without its secret.
-func (c *Client) Token(ctx context.Context, id string, o ReadOptions) (*cloudv1.Token, error) {
-	return get[cloudv1.Token](ctx, c, "/v1/tokens/{id}", id, o)
+func (c *Client) Token(ctx context.Context, id string) (*cloudv1.Token, error) {
+	return get[cloudv1.Token](ctx, c, "/v1/tokens/{id}", id)
 }
 
 // CreateToken creates a token. Nothing but its result has the secret.
@@ -68,8 +68,8 @@ func (c *Client) DeleteToken(ctx context.Context, id string, o WriteOptions) err
 }
 
 // Certificate reads a certificate without its chain and key.
-func (c *Client) Certificate(ctx context.Context, id string, o ReadOptions) (*cloudv1.Certificate, error) {
-	return get[cloudv1.Certificate](ctx, c, "/v1/certificates/{id}", id, o)
+func (c *Client) Certificate(ctx context.Context, id string) (*cloudv1.Certificate, error) {
+	return get[cloudv1.Certificate](ctx, c, "/v1/certificates/{id}", id)
 }
 
 // ListCertificates reads all pages of the certificates that o selects.
@@ -121,8 +121,8 @@ func (c *Client) InstanceTypes(ctx context.Context, o ListOptions) (*cloudv1.Lis
 }
 
 // Volume reads a volume.
-func (c *Client) Volume(ctx context.Context, id string, o ReadOptions) (*cloudv1.Volume, error) {
-	return get[cloudv1.Volume](ctx, c, "/v1/volumes/{id}", id, o)
+func (c *Client) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
+	return get[cloudv1.Volume](ctx, c, "/v1/volumes/{id}", id)
 }
 
 // ListVolumes reads all pages of the volumes that o selects.
@@ -141,8 +141,8 @@ func (c *Client) Meta(ctx context.Context) (*cloudv1.Meta, error) {
 }
 
 // Instance reads an instance. A deleted one is returned as a tombstone for some days.
-func (c *Client) Instance(ctx context.Context, id string, o ReadOptions) (*cloudv1.Instance, error) {
-	return get[cloudv1.Instance](ctx, c, "/v1/instances/{id}", id, o)
+func (c *Client) Instance(ctx context.Context, id string) (*cloudv1.Instance, error) {
+	return get[cloudv1.Instance](ctx, c, "/v1/instances/{id}", id)
 }
 
 // ListInstances reads all pages of the instances that o selects.

@@ -12,8 +12,8 @@ import (
 )
 
 // LoadBalancer reads a load balancer with its tree.
-func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*cloudv1.LoadBalancer, error) {
-	return get[cloudv1.LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id, o)
+func (c *Client) LoadBalancer(ctx context.Context, id string) (*cloudv1.LoadBalancer, error) {
+	return get[cloudv1.LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id)
 }
 
 // ListLoadBalancers reads all pages of the load balancers that o selects, with their trees.

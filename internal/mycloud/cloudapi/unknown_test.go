@@ -45,7 +45,7 @@ func TestUpdatesKeepWhatTheyDoNotKnow(t *testing.T) {
 	})
 	read := map[string]func() *cloudv1.LoadBalancer{
 		"one": func() *cloudv1.LoadBalancer {
-			lb, err := c.LoadBalancer(t.Context(), "lb-1", cloudapi.ReadOptions{})
+			lb, err := c.LoadBalancer(t.Context(), "lb-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestUpdatesOfWhatTheyKnow(t *testing.T) {
 		sent, _ = io.ReadAll(r.Body)
 		answer(200, asJSON, `{"id":"lb-1","name":"web"}`)(w, r)
 	})
-	base, err := c.LoadBalancer(t.Context(), "lb-1", cloudapi.ReadOptions{})
+	base, err := c.LoadBalancer(t.Context(), "lb-1")
 	if err != nil || base.Unknown != nil {
 		t.Fatalf("%s, %v", base.Unknown, err)
 	}

@@ -62,7 +62,7 @@ func (c *withEdges) applied(name string, faults ...cloudv1.EdgeFault) {
 func (c *withEdges) alive(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		e := must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), c.ids[name], cloudapi.ReadOptions{}))
+		e := must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), c.ids[name]))
 		c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: e.AppliedRevision, Faults: e.Faults})
 	}
 }
@@ -87,7 +87,7 @@ func (c *withEdges) create(s cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, s
 
 func (c *withEdges) read(id string) *cloudv1.LoadBalancer {
 	c.t.Helper()
-	return must[*cloudv1.LoadBalancer](c.t)(c.client.LoadBalancer(c.t.Context(), id, cloudapi.ReadOptions{}))
+	return must[*cloudv1.LoadBalancer](c.t)(c.client.LoadBalancer(c.t.Context(), id))
 }
 
 func (c *withEdges) job(id string) *cloudv1.Job {
@@ -195,7 +195,7 @@ func TestNotAcknowledged(t *testing.T) {
 	c.running(job)
 	c.wait(29*time.Second, "edge-1")
 	diff(t, "state of the job", cloudv1.JobRunning, c.job(job).State)
-	e := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), c.ids["edge-1"], cloudapi.ReadOptions{}))
+	e := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), c.ids["edge-1"]))
 	c.beat(e.ID, cloudv1.Heartbeat{
 		AppliedRevision: e.AppliedRevision, Faults: []cloudv1.EdgeFault{{Detail: "the disk is full"}},
 	})
@@ -331,7 +331,7 @@ func TestDeletionsAreFinal(t *testing.T) {
 	c.applied("edge-1")
 	c.applied("stuck")
 	eventually(t, "it is gone", func() bool {
-		_, err := c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
+		_, err := c.client.LoadBalancer(t.Context(), lb.ID)
 		return cloudapi.IsNotFound(err)
 	})
 }

@@ -59,7 +59,7 @@ func BenchmarkCreateLoadBalancer(b *testing.B) {
 			b.Fatal(err)
 		}
 		// As the controllers do.
-		if _, err := c.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+		if _, err := c.LoadBalancer(ctx, lb.ID); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -224,7 +224,7 @@ func TestMissingKeyWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newCloud(t, withDir(c.dir))
-	if _, err := next.client.Instance(t.Context(), added.ID, cloudapi.ReadOptions{}); err == nil {
+	if _, err := next.client.Instance(t.Context(), added.ID); err == nil {
 		t.Error("the inventory was added to the state")
 	}
 }

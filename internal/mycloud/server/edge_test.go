@@ -37,14 +37,14 @@ func (c *cloud) beat(id string, h cloudv1.Heartbeat) *cloudv1.HeartbeatReply {
 func (c *cloud) heartbeat(id string, h cloudv1.Heartbeat) (*cloudv1.HeartbeatReply, error) {
 	if c.names[id] == "" {
 		// It has registered with an earlier server.
-		c.names[id] = must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id, cloudapi.ReadOptions{})).Name
+		c.names[id] = must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id)).Name
 	}
 	return c.with(ownToken(c.names[id])).Heartbeat(c.t.Context(), id, h)
 }
 
 func (c *cloud) edgeState(id string) string {
 	c.t.Helper()
-	return must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id, cloudapi.ReadOptions{})).State
+	return must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id)).State
 }
 
 func TestRegisterEdge(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTokensOfEdges(t *testing.T) {
 	if want := `edge "edge-1" has a token of its own`; !strings.Contains(got.problem.Detail, want) {
 		t.Errorf("%q lacks %q", got.problem.Detail, want)
 	}
-	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), ids["edge-1"], cloudapi.ReadOptions{}))
+	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), ids["edge-1"]))
 	diff(t, "what a refused heartbeat reported", "0", read.AppliedRevision)
 
 	// A compromised edge does not lock out the controllers of a cluster, whose UID it can read.
@@ -295,7 +295,7 @@ func TestHeartbeats(t *testing.T) {
 	got = c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}, Health: &health, Counters: &counters})
 	diff(t, "complete", true, got.Complete)
 	diff(t, "complete", true, c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}}).Complete)
-	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID))
 	diff(t, "applied revision", numberOf(before), read.AppliedRevision)
 	diff(t, "faults", []cloudv1.EdgeFault{fault}, read.Faults)
 	diff(t, "time of the heartbeat", clock.Now(), *read.HeartbeatAt)
@@ -303,7 +303,7 @@ func TestHeartbeats(t *testing.T) {
 	diff(t, "revision of the cloud", news, must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision)
 
 	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: numberOf(before) + "0"})
-	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID))
 	diff(t, "applied revision of an edge that is ahead of the cloud", "0", read.AppliedRevision)
 	diff(t, "faults", []cloudv1.EdgeFault{}, read.Faults)
 	_, err := c.heartbeat(e.ID, cloudv1.Heartbeat{AppliedRevision: "x"})
@@ -323,7 +323,7 @@ func TestHeartbeats(t *testing.T) {
 	// The output of a program that rejects a configuration can be long.
 	fault.Detail = strings.Repeat("x", 2000)
 	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}})
-	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID))
 	diff(t, "bytes of a long fault", 1024, len(read.Faults[0].Detail))
 }
 

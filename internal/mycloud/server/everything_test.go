@@ -13,7 +13,7 @@ func TestEveryOperation(t *testing.T) {
 	c := newCloud(t)
 	ctx, cl := t.Context(), c.client
 	none := cloudapi.ListOptions{}
-	read, write := cloudapi.ReadOptions{}, cloudapi.WriteOptions{}
+	write := cloudapi.WriteOptions{}
 
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
 	diff(t, "capabilities", []string{
@@ -34,14 +34,14 @@ func TestEveryOperation(t *testing.T) {
 	for _, path := range []string{"zones/eu-1a", "regions/eu-1", "instance-types/m1.small", "volume-types/ssd", "route-tables/rt-main"} {
 		c.send("GET", "/v1/"+path, nil).want(t, 200, "")
 	}
-	must[*cloudv1.Volume](t)(cl.Volume(ctx, "vol-shared-1", read))
+	must[*cloudv1.Volume](t)(cl.Volume(ctx, "vol-shared-1"))
 
 	created := must[*cloudv1.Instance](t)(cl.CreateInstance(ctx, cloudv1.InstanceSpec{
 		Hostname: "node-9", Type: "m1.small", Zone: "eu-1b",
 		Addresses: []cloudv1.InstanceAddress{{Type: "internal", Family: "ipv4", Address: "10.0.0.19"}},
 	}, write))
 	for _, do := range []func() (*cloudv1.Instance, error){
-		func() (*cloudv1.Instance, error) { return cl.Instance(ctx, created.ID, read) },
+		func() (*cloudv1.Instance, error) { return cl.Instance(ctx, created.ID) },
 		func() (*cloudv1.Instance, error) { return cl.StopInstance(ctx, created.ID, write) },
 		func() (*cloudv1.Instance, error) { return cl.StartInstance(ctx, created.ID, write) },
 		func() (*cloudv1.Instance, error) { return cl.DeleteInstance(ctx, created.ID, write) },
@@ -60,7 +60,7 @@ func TestEveryOperation(t *testing.T) {
 			ctx, group.ID, cloudv1.NodeGroupSpec{Name: "other"}, cloudapi.WriteOptions{IfMatch: group.Revision},
 		),
 	)
-	must[*cloudv1.NodeGroup](t)(cl.NodeGroup(ctx, group.ID, read))
+	must[*cloudv1.NodeGroup](t)(cl.NodeGroup(ctx, group.ID))
 	must[*cloudv1.List[cloudv1.NodeGroup]](t)(cl.ListNodeGroups(ctx, none))
 	if err := cl.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision}); err != nil {
 		t.Error(err)
@@ -89,7 +89,7 @@ func TestEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must[*cloudv1.LoadBalancer](t)(cl.LoadBalancer(ctx, lb.ID, read))
+	must[*cloudv1.LoadBalancer](t)(cl.LoadBalancer(ctx, lb.ID))
 	must[*cloudv1.MemberBatchResult](t)(cl.BatchMembers(ctx, cloudv1.MemberBatch{
 		Operations: []cloudv1.MemberOperation{{LoadBalancerID: lb.ID, PoolKey: "none", Family: "ipv4"}},
 	}, write))
@@ -109,13 +109,13 @@ func TestEveryOperation(t *testing.T) {
 
 	claim := cloudv1.ClusterHolderSpec{Name: "prod", Fingerprints: []string{"ca-1"}}
 	held := must[*cloudv1.ClusterHolder](t)(cl.ClaimHolder(ctx, "uid-1", claim, write))
-	must[*cloudv1.ClusterHolder](t)(cl.Holder(ctx, "uid-1", read))
+	must[*cloudv1.ClusterHolder](t)(cl.Holder(ctx, "uid-1"))
 	if err := cl.DeleteHolder(ctx, "uid-1", cloudapi.WriteOptions{IfMatch: held.Revision}); err != nil {
 		t.Error(err)
 	}
 
 	edge := c.register("edge-1")
-	must[*cloudv1.Edge](t)(cl.Edge(ctx, edge.ID, read))
+	must[*cloudv1.Edge](t)(cl.Edge(ctx, edge.ID))
 	must[*cloudv1.List[cloudv1.Edge]](t)(cl.ListEdges(ctx, none))
 	c.beat(edge.ID, cloudv1.Heartbeat{AppliedRevision: "0"})
 	must[*cloudv1.Edge](t)(cl.PatchEdge(ctx, edge.ID, cloudv1.EdgePatch{Draining: new(true)}, write))
@@ -125,7 +125,7 @@ func TestEveryOperation(t *testing.T) {
 
 	pair := newPair(t, "shop.example.com")
 	cert := must[*cloudv1.Certificate](t)(cl.CreateCertificate(ctx, pair.spec("shop"), write))
-	must[*cloudv1.Certificate](t)(cl.Certificate(ctx, cert.ID, read))
+	must[*cloudv1.Certificate](t)(cl.Certificate(ctx, cert.ID))
 	must[*cloudv1.List[cloudv1.Certificate]](t)(cl.ListCertificates(ctx, none))
 	must[*cloudv1.Certificate](t)(cl.UpdateCertificate(ctx, cert.ID, pair.spec("other"), write))
 	must[*cloudv1.KeyPair](t)(c.with(readerToken).KeyPair(ctx, cert.ID))
@@ -136,7 +136,7 @@ func TestEveryOperation(t *testing.T) {
 	issued := must[*cloudv1.NewToken](t)(cl.CreateToken(ctx, cloudv1.TokenSpec{
 		Name: "ci", TokenFields: cloudv1.TokenFields{Role: cloudv1.RoleRead},
 	}, write))
-	must[*cloudv1.Token](t)(cl.Token(ctx, issued.ID, read))
+	must[*cloudv1.Token](t)(cl.Token(ctx, issued.ID))
 	must[*cloudv1.List[cloudv1.Token]](t)(cl.ListTokens(ctx, none))
 	if err := cl.DeleteToken(ctx, issued.ID, write); err != nil {
 		t.Error(err)

@@ -37,7 +37,7 @@ func TestNodeGroups(t *testing.T) {
 	}
 	a := c.send("PATCH", "/v1/node-groups/"+g.ID+"/members", bad, "If-Match", `"`+g.Revision+`"`).want(t, 422, "invalid")
 	diff(t, "fields at fault", []string{"/upsert/1/addresses/0/address", "/upsert/2/key", "/remove/0"}, a.pointers())
-	now := must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(ctx, g.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(ctx, g.ID))
 	diff(t, "after the refused change", g, now)
 
 	s := tree("one")
@@ -72,7 +72,7 @@ func TestNamesOfNodeGroupsAreUnique(t *testing.T) {
 	}
 	c.send("PUT", path, `{"name":"two","tags":{"a":"b"}}`, match...).want(t, 200, "")
 	c.send("DELETE", "/v1/node-groups/"+one.ID, nil, "If-Match", `"`+one.Revision+`"`).want(t, 200, "")
-	two = must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(t.Context(), two.ID, cloudapi.ReadOptions{}))
+	two = must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(t.Context(), two.ID))
 	c.send("PUT", path, `{"name":"one"}`, "If-Match", `"`+two.Revision+`"`).want(t, 200, "")
 	create("two")
 }
@@ -85,7 +85,7 @@ func TestHealthFollowsInstances(t *testing.T) {
 	// state returns the operating states of the members and of the load balancer.
 	state := func() (states []string) {
 		t.Helper()
-		got := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+		got := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID))
 		health := must[*cloudv1.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
 		diff(t, "object and health agree", got.OperatingState, health.OperatingState)
 		for _, m := range health.Pools[0].Members {
@@ -130,7 +130,7 @@ func TestHealthFollowsInstances(t *testing.T) {
 			State: "draining", InstanceID: "i-none", OperatingState: "draining",
 		},
 	}}}, health.Pools)
-	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID))
 	diff(t, "revision: an observation is no change", lb.Revision, now.Revision)
 }
 

@@ -58,13 +58,13 @@ func TestRestoredState(t *testing.T) {
 			t.Errorf("a list, if there is another than at %s, after %s: error %v", lost, revision(), err)
 		}
 		c.beat(edge, cloudv1.Heartbeat{AppliedRevision: lost})
-		read := must[*cloudv1.Edge](t)(c.client.Edge(ctx, edge, cloudapi.ReadOptions{}))
+		read := must[*cloudv1.Edge](t)(c.client.Edge(ctx, edge))
 		diff(t, "applied revision of the lost state", "0", read.AppliedRevision)
 	}
 	diff(t, "changes since the backup", 2, len(c.changes(kept, cloudv1.KindNodeGroup).Items))
 	now := revision()
 	c.beat(edge, cloudv1.Heartbeat{AppliedRevision: now})
-	diff(t, "applied revision", numberOf(now), must[*cloudv1.Edge](t)(c.client.Edge(ctx, edge, cloudapi.ReadOptions{})).AppliedRevision)
+	diff(t, "applied revision", numberOf(now), must[*cloudv1.Edge](t)(c.client.Edge(ctx, edge)).AppliedRevision)
 	restart(c.dir)
 	if _, err := groups(now); !errors.Is(err, cloudapi.ErrNotModified) {
 		t.Errorf("a list that has not changed since before a restart: error %v", err)

@@ -17,7 +17,7 @@ func TestInstanceLife(t *testing.T) {
 	c := newCloud(t, withClock(clock))
 	ctx := t.Context()
 	running := must[*cloudv1.Instance](t)(c.client.StartInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
-	before := must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-node-2", cloudapi.ReadOptions{}))
+	before := must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-node-2"))
 	diff(t, "starting one that runs", before, running)
 
 	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
@@ -38,7 +38,7 @@ func TestInstanceLife(t *testing.T) {
 		c.client.ListRoutes(ctx, "rt-main", cloudapi.ListOptions{State: "blackhole"}),
 	)
 	diff(t, "routes to the deleted instance", 1, len(routes.Items))
-	volume := must[*cloudv1.Volume](t)(c.client.Volume(ctx, "vol-data-2", cloudapi.ReadOptions{}))
+	volume := must[*cloudv1.Volume](t)(c.client.Volume(ctx, "vol-data-2"))
 	diff(t, "its volume", "available", volume.State+volume.AttachedTo)
 
 	live := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{}))
@@ -74,11 +74,11 @@ func TestInstanceLife(t *testing.T) {
 		eventually(t, "the server waits again", clock.HasWaiters)
 	}
 	pass(7 * 24 * time.Hour)
-	must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-node-2", cloudapi.ReadOptions{}))
+	must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-node-2"))
 	pass(2 * 24 * time.Hour)
 	// Other parts of the server wait, too, so that the one that deletes may be a little later.
 	eventually(t, "the tombstone is gone after nine days", func() bool {
-		_, err := c.client.Instance(ctx, "i-node-2", cloudapi.ReadOptions{})
+		_, err := c.client.Instance(ctx, "i-node-2")
 		return cloudapi.IsNotFound(err)
 	})
 }
@@ -128,9 +128,9 @@ func TestRebuiltMachine(t *testing.T) {
 	c.stop()
 	c = newCloud(t, withDir(c.dir), withInventory(inv))
 	diff(t, "the new one", cloudv1.InstanceRunning,
-		must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-rebuilt", cloudapi.ReadOptions{})).State)
+		must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-rebuilt")).State)
 	diff(t, "the tombstone", cloudv1.InstanceDeleted,
-		must[*cloudv1.Instance](t)(c.client.Instance(ctx, was.ID, cloudapi.ReadOptions{})).State)
+		must[*cloudv1.Instance](t)(c.client.Instance(ctx, was.ID)).State)
 	found := must[*cloudv1.LookupResult](t)(
 		c.client.LookupInstances(ctx, cloudv1.LookupRequest{Hostnames: []string{was.Hostname}}),
 	)

@@ -57,7 +57,7 @@ func TestJobs(t *testing.T) {
 	clock.Step(24 * time.Hour)
 	clock.Step(30 * time.Second)
 	eventually(t, "the creation ends", func() bool { return job(create).State == cloudv1.JobSucceeded })
-	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID))
 	diff(t, "state", cloudv1.ProvisioningPendingUpdate, now.ProvisioningState)
 
 	// The next server finishes the jobs of a stopped one.
@@ -70,7 +70,7 @@ func TestJobs(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Fatal(err)
 	}
-	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID))
 	diff(t, "state", cloudv1.ProvisioningActive, now.ProvisioningState)
 
 	on := cloudapi.WriteOptions{IfMatch: now.Revision}
@@ -78,7 +78,7 @@ func TestJobs(t *testing.T) {
 	if err != nil || remove == "" {
 		t.Fatal(remove, err)
 	}
-	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID))
 	diff(t, "state", cloudv1.ProvisioningPendingDelete, now.ProvisioningState)
 	on.IfMatch = now.Revision
 	twice, err := c.client.DeleteLoadBalancer(ctx, lb.ID, on)
@@ -93,7 +93,7 @@ func TestJobs(t *testing.T) {
 	eventually(t, "the deletion runs", func() bool { return job(remove).State == cloudv1.JobRunning })
 	clock.Step(time.Minute)
 	eventually(t, "it is gone", func() bool {
-		_, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+		_, err := c.client.LoadBalancer(ctx, lb.ID)
 		return cloudapi.IsNotFound(err)
 	})
 	done := must[*cloudv1.List[cloudv1.Job]](t)(c.client.ListJobs(ctx, cloudapi.ListOptions{State: "succeeded"}))
@@ -150,7 +150,7 @@ func TestFailedJobs(t *testing.T) {
 	}
 	read := func(id string) *cloudv1.LoadBalancer {
 		t.Helper()
-		return must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, id, cloudapi.ReadOptions{}))
+		return must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, id))
 	}
 	fail(full)
 	lb, job, err := c.client.CreateLoadBalancer(ctx, tree("one"), cloudapi.WriteOptions{})
@@ -196,7 +196,7 @@ func TestFailedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(job)
-	if _, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); !cloudapi.IsNotFound(err) {
+	if _, err := c.client.LoadBalancer(ctx, lb.ID); !cloudapi.IsNotFound(err) {
 		t.Errorf("after the deletion: %v", err)
 	}
 }

@@ -279,7 +279,7 @@ func TestPatchAdoptProtect(t *testing.T) {
 	if _, err := c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: patched.Revision}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); !cloudapi.IsNotFound(err) {
+	if _, err := c.client.LoadBalancer(ctx, lb.ID); !cloudapi.IsNotFound(err) {
 		t.Errorf("after the deletion: %v", err)
 	}
 }
@@ -342,7 +342,7 @@ func TestAddressPoolsAreState(t *testing.T) {
 	restart := func(s setting) {
 		c.stop()
 		c = newCloud(t, withDir(c.dir), s)
-		now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), a.ID, cloudapi.ReadOptions{}))
+		now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), a.ID))
 		diff(t, "address after a restart", a.VIPs, now.VIPs)
 	}
 	restart(withInventory(nil))

@@ -49,7 +49,7 @@ func TestMemberBatches(t *testing.T) {
 		200, "", 200, "", 412, "stale-revision", 428, "precondition-required", 404, "resource-not-found",
 		404, "resource-not-found", 409, "conflict",
 	}, got)
-	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, one.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, one.ID))
 	diff(t, "revision", now.Revision, res.Results[0].Revision)
 	for i := range now.Pools {
 		diff(t, "members", []cloudv1.Member{poolMember("b", "10.0.0.22"), poolMember("c", "10.0.0.3")}, now.Pools[i].Members)

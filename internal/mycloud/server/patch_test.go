@@ -34,7 +34,7 @@ func TestPatchRefusesWhatItDoesNotChange(t *testing.T) {
 			diff(t, "code of the field", "unsupported", a.problem.Errors[len(a.problem.Errors)-1].Code)
 		})
 	}
-	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID))
 	diff(t, "after refused patches", lb, now)
 	c.send("PATCH", path, `{"NAME":"two","from_the_future":1}`, match...).want(t, 200, "")
 }

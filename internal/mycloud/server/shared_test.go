@@ -41,7 +41,7 @@ func TestEdgesOfOtherServers(t *testing.T) {
 		other := []*cloud{second, first}[i]
 		edge := c.register(fmt.Sprint("edge-", i)).ID
 		read := func() *cloudv1.Edge {
-			return must[*cloudv1.Edge](t)(other.client.Edge(ctx, edge, cloudapi.ReadOptions{}))
+			return must[*cloudv1.Edge](t)(other.client.Edge(ctx, edge))
 		}
 		eventually(t, "the edge counts as one that follows changes", func() bool {
 			c.beat(edge, cloudv1.Heartbeat{})
@@ -57,11 +57,11 @@ func TestEdgesOfOtherServers(t *testing.T) {
 			time.Sleep(interval / 2)
 		}
 		diff(t, "state of an edge that reports to another server", cloudv1.EdgeActive, read().State)
-		lb = must[*cloudv1.LoadBalancer](t)(other.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+		lb = must[*cloudv1.LoadBalancer](t)(other.client.LoadBalancer(ctx, lb.ID))
 		diff(t, "state of a load balancer before edges have it", cloudv1.ProvisioningPendingCreate, lb.ProvisioningState)
 		eventually(t, "the load balancer is active", func() bool {
 			c.beat(edge, cloudv1.Heartbeat{AppliedRevision: must[*cloudv1.Meta](t)(c.client.Meta(ctx)).Revision})
-			lb = must[*cloudv1.LoadBalancer](t)(other.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+			lb = must[*cloudv1.LoadBalancer](t)(other.client.LoadBalancer(ctx, lb.ID))
 			return lb.ProvisioningState == cloudv1.ProvisioningActive
 		})
 		eventually(t, "an edge that is silent is offline", func() bool { return read().State == cloudv1.EdgeOffline })

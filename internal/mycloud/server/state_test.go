@@ -93,7 +93,7 @@ func TestAddressAsked(t *testing.T) {
 
 func deleteLoadBalancer(t *testing.T, c *cloud, id string) error {
 	t.Helper()
-	lb := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), id, cloudapi.ReadOptions{}))
+	lb := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), id))
 	_, err := c.client.DeleteLoadBalancer(t.Context(), id, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	return err
 }

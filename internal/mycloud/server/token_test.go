@@ -96,7 +96,7 @@ func TestLastUse(t *testing.T) {
 	token := c.issue("ci", cloudv1.TokenFields{Role: "read"})
 	revision := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
 	used := func() *time.Time {
-		return must[*cloudv1.Token](t)(c.client.Token(t.Context(), token.ID, cloudapi.ReadOptions{})).LastUsedAt
+		return must[*cloudv1.Token](t)(c.client.Token(t.Context(), token.ID)).LastUsedAt
 	}
 	if at := used(); at != nil {
 		t.Errorf("used at %s before its use", at)

@@ -56,7 +56,7 @@ func TestPreconditions(t *testing.T) {
 			})
 		}
 	}
-	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID))
 	diff(t, "after refused writes and dry runs", lb, now)
 	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).
 		want(t, 404, "resource-not-found")

@@ -301,7 +301,7 @@ func (w *world) writes(name string) {
 func (w *world) write(id string) time.Duration {
 	ctx := w.Context()
 	for {
-		lb, err := w.client.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+		lb, err := w.client.LoadBalancer(ctx, id)
 		if err != nil {
 			w.Error(err)
 			return 0

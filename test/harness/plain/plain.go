@@ -35,7 +35,7 @@ func (p Provider) instance(ctx context.Context, node *corev1.Node) (*cloudv1.Ins
 	if err != nil {
 		return nil, err
 	}
-	return p.Cloud.Instance(ctx, id, cloudapi.ReadOptions{})
+	return p.Cloud.Instance(ctx, id)
 }
 
 // InstanceExists reports whether the cloud answers that it has the instance of the Node.

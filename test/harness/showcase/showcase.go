@@ -155,7 +155,7 @@ func (s *Showcase) beat(ctx context.Context, accepted map[string]uint64) error {
 		Faults: []cloudv1.EdgeFault{{LoadBalancerID: s.Names[Hostile[1]], ListenerKey: "tcp/443", Detail: "certificate " + Hostile[0] + " is not readable"}},
 	}
 	for name, id := range s.Names {
-		lb, err := s.Client.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+		lb, err := s.Client.LoadBalancer(ctx, id)
 		if err != nil {
 			return err
 		}

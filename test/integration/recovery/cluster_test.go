@@ -87,7 +87,7 @@ func leaseDeleted(w *world) {
 // epoch returns that of the last leader that the cloud has seen.
 func (w *world) epoch() uint64 {
 	w.Helper()
-	held, err := w.site.client.Holder(w.Context(), w.uid, cloudapi.ReadOptions{})
+	held, err := w.site.client.Holder(w.Context(), w.uid)
 	must(w.T, err)
 	return held.Epoch
 }

@@ -67,7 +67,7 @@ func TestEdgeOfAnyServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := s.client(token, r).Edge(ctx, edge.ID, cloudapi.ReadOptions{})
+			e, err := s.client(token, r).Edge(ctx, edge.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -321,7 +321,7 @@ func (w *world) post(name, protocol string, members ...string) (*cloudv1.LoadBal
 
 func (w *world) delete(id string) {
 	w.Helper()
-	lb, err := w.cloud.Client.LoadBalancer(w.Context(), id, cloudapi.ReadOptions{})
+	lb, err := w.cloud.Client.LoadBalancer(w.Context(), id)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type Client interface {
 	// Meta describes the cloud; it is also the cheapest call that checks the token.
 	Meta(ctx context.Context) (*cloudv1.Meta, error)
 	// Holder reads which cluster may write in the name of a cluster UID.
-	Holder(ctx context.Context, clusterUID string, o cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error)
+	Holder(ctx context.Context, clusterUID string) (*cloudv1.ClusterHolder, error)
 }
 
 // Checks are the checks of the cloud.
@@ -196,7 +196,7 @@ func (c *Checks) otherHolder(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	held, err := c.Client.Holder(ctx, string(system.UID), cloudapi.ReadOptions{})
+	held, err := c.Client.Holder(ctx, string(system.UID))
 	if err != nil {
 		return ""
 	}

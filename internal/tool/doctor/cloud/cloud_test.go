@@ -35,7 +35,7 @@ type answer struct {
 
 func (a answer) Meta(context.Context) (*cloudv1.Meta, error) { return &a.meta, a.err }
 
-func (a answer) Holder(_ context.Context, uid string, _ cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error) {
+func (a answer) Holder(_ context.Context, uid string) (*cloudv1.ClusterHolder, error) {
 	if a.holder == "" || uid != "uid" {
 		return nil, &cloudapi.Error{Status: 404, Problem: &cloudv1.Problem{Code: cloudv1.CodeResourceNotFound}}
 	}
