@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,13 @@ import (
 // synctest's clock.
 type slow struct {
 	lookup.Cloud
-	calls int
+	calls atomic.Int32
 	panic bool
 	takes time.Duration
 }
 
 func (s *slow) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
-	s.calls++
+	s.calls.Add(1)
 	if s.panic {
 		panic("on purpose")
 	}
@@ -41,7 +42,7 @@ func TestFreshLookupsAreOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slow{}
 		l := lookup.New(lookup.Options{Cloud: c})
-		for round := 1; round <= 2; round++ {
+		for round := int32(1); round <= 2; round++ {
 			errs := together(100, func(int) error {
 				_, err := l.FreshVolume(t.Context(), "vol-1")
 				return err
@@ -49,8 +50,8 @@ func TestFreshLookupsAreOneCall(t *testing.T) {
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)
 			}
-			if c.calls != round {
-				t.Errorf("%d calls, want %d", c.calls, round)
+			if got := c.calls.Load(); got != round {
+				t.Errorf("%d calls, want %d", got, round)
 			}
 		}
 	})
@@ -76,8 +77,8 @@ func TestCallerWhoLeaves(t *testing.T) {
 		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] != nil || errs[2] != nil {
 			t.Errorf("errors %v, want one of the first alone", errs)
 		}
-		if c.calls != 1 {
-			t.Errorf("%d calls, want 1", c.calls)
+		if c.calls.Load() != 1 {
+			t.Errorf("%d calls, want 1", c.calls.Load())
 		}
 	})
 }
