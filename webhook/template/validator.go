@@ -73,13 +73,11 @@ func (o *Options) templates(from *object, namespace string) (all []review.Templa
 		return nil, false
 	}
 	size := 0
-	fieldsOf := func(t engine.Template) map[string][]string {
-		if from.partial {
-			return nil // not all values are known
-		}
-		return t.ValuesOf(from)
-	}
 	for _, t := range engine.Of(o.Templates, from.APIVersion, from.Kind) {
+		var fields map[string][]string
+		if !from.partial { // otherwise not all values are known
+			fields = t.ValuesOf(from)
+		}
 		for _, place := range t.Places(from) {
 			annotations := from.annotations[place.Path]
 			if size += len(annotations); len(all) > 0 && (len(all) == engine.MostServices || size > engine.MostAnnotations) {
@@ -90,7 +88,7 @@ func (o *Options) templates(from *object, namespace string) (all []review.Templa
 			}}
 			svc.Spec.LoadBalancerClass = place.Class
 			all = append(all, review.Template{
-				Path: place.Path, Pattern: t.Annotations, Service: svc, Catalogs: t.Catalogs, Fields: fieldsOf(t),
+				Path: place.Path, Pattern: t.Annotations, Service: svc, Catalogs: t.Catalogs, Fields: fields,
 			})
 		}
 	}

@@ -112,11 +112,6 @@ func (s Set) ReadsOnAnyType(key string) bool {
 	return slices.ContainsFunc(s.catalogs, func(c *library.Catalog) bool { return document.MatchesAny(c.AnyType, key) })
 }
 
-// OnlyOfLoadBalancers reports whether controllers read a key on Services of type LoadBalancer, and on no other objects.
-func (s Set) OnlyOfLoadBalancers(key string) bool {
-	return s.Reads(key) && !s.ReadsOnAnyType(key)
-}
-
 // With returns a set of other catalogs with the same options. It ignores unknown names.
 func (s Set) With(names []string) Set {
 	other := s

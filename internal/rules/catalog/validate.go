@@ -290,7 +290,8 @@ func (v *View) breachesOf(c *document.Check, sc scope) []finding.Finding {
 func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	f.Field = Path(at)
 	if spec.Has(at) {
-		f.Value = strings.Join(sc.field(nil, v.Service, at), ",")
+		values, _ := v.field(nil, sc, at)
+		f.Value = strings.Join(values, ",")
 		if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort && sc.port > 0 {
 			f.Subject, f.Field = at, field.NewPath("spec", "ports").Index(sc.port-1).Child(name).String()
 			if f.Value == "" {

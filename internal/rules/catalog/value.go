@@ -23,21 +23,17 @@ type scope struct {
 
 var service = scope{}
 
-// field appends the values of a field. known is false if the object is not a Service, and its values are not known.
+// field appends the values of a field; only those of the port, if the scope has one. known is false if the object is not a
+// Service, and its values are not known.
 func (v *View) field(values []string, sc scope, path string) (all []string, known bool) {
-	if len(v.catalog.Kinds) == 0 {
-		return sc.field(values, v.Service, path), true
+	switch {
+	case len(v.catalog.Kinds) > 0:
+		all, known = v.set.fields[path]
+		return all, known
+	case sc.port > 0:
+		return spec.AppendPort(values, v.Service, path, sc.port-1), true
 	}
-	all, known = v.set.fields[path]
-	return all, known
-}
-
-// field appends the values of a field of a Service; only those of the port, if the scope has one.
-func (s scope) field(values []string, svc *corev1.Service, path string) []string {
-	if s.port > 0 {
-		return spec.AppendPort(values, svc, path, s.port-1)
-	}
-	return spec.Append(values, svc, path)
+	return spec.Append(values, v.Service, path), true
 }
 
 func (s scope) atPort(port int) scope {

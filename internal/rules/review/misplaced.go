@@ -125,7 +125,8 @@ func idle(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	var findings []finding.Finding
 	for key, value := range svc.Annotations {
 		own := strings.HasPrefix(key, ownPrefix)
-		if own && !owned || !own && !set.OnlyOfLoadBalancers(key) || len(findings) == maxStrays {
+		onlyOfLoadBalancers := set.Reads(key) && !set.ReadsOnAnyType(key)
+		if own && !owned || !own && !onlyOfLoadBalancers || len(findings) == maxStrays {
 			continue
 		}
 		findings = append(findings, finding.Finding{

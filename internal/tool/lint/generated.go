@@ -28,7 +28,7 @@ func (r *Reviewer) Generated(
 			}
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: of}}
 			svc.Spec.LoadBalancerClass = p.Class
-			found, concerned := r.generated(svc, t.Catalogs, t.ValuesOf(o))
+			found, concerned := r.generated(svc, t, o)
 			if !concerned {
 				continue
 			}
@@ -42,16 +42,19 @@ func (r *Reviewer) Generated(
 	return findings, paths
 }
 
-// generated returns the findings about the annotations of a Service that a controller will create. kinds are the catalogs of
-// annotations of other objects; nil for those of Services. concerned is false if the annotations of other objects belong to
-// none of the catalogs. fields are as in catalog.Set.About.
+// generated returns the findings about the annotations of a Service that a controller will create, or of an object of a kind
+// that has annotations of its own. concerned is false if the latter belong to none of the catalogs.
 func (r *Reviewer) generated(
-	svc *corev1.Service, kinds []string, fields map[string][]string,
+	svc *corev1.Service, t template.Template, o template.Source,
 ) (findings []finding.Finding, concerned bool) {
-	if kinds == nil {
+	if t.Catalogs == nil {
 		return r.by(svc, r.catalogs(svc, false)).Generated(svc, r.applicable(svc)), true
 	}
-	claiming := r.claiming(kinds, svc.Annotations)
+	claiming := r.claiming(t.Catalogs, svc.Annotations)
+	var fields map[string][]string
+	if len(claiming) > 0 {
+		fields = t.ValuesOf(o)
+	}
 	services := r.claiming(r.o.Library.Services(), svc.Annotations)
 	reviewer, concerned := r.by(svc, slices.Concat(claiming, services)).Of(claiming, fields)
 	findings = reviewer.Generated(svc, nil)
