@@ -17,7 +17,8 @@ import (
 // The autonomous systems of the router and of the edges.
 const routerAS, edgeAS = 64500, 64512
 
-// newRoutedWorld is a world in which the client learns the addresses by BGP, with equal-cost routes to all edges.
+// newRoutedWorld is a world in which the client learns the addresses by BGP, with equal-cost routes to all edges. On a busy
+// machine, an edge misses a few packets of BFD that it is to send each 100 ms.
 func newRoutedWorld(t *testing.T, edges, nodes int) *world {
 	t.Helper()
 	edgenet.Require(t, "bird", "birdc")
@@ -27,7 +28,7 @@ func newRoutedWorld(t *testing.T, edges, nodes int) *world {
 		e.env = append(e.env, "PATH="+filepath.Join(e.dir, "programs")+":"+os.Getenv("PATH"))
 	})
 	w.must(w.RouteTo())
-	router := edgenet.Router{ID: w.Client.Outer4, AS: routerAS, EdgeAS: edgeAS, Misses: 3}
+	router := edgenet.Router{ID: w.Client.Outer4, AS: routerAS, EdgeAS: edgeAS, Misses: 5}
 	for _, e := range w.Edges {
 		router.Edges = append(router.Edges, e.Outer4)
 	}
@@ -76,11 +77,7 @@ func TestTwoEdgesByBGP(t *testing.T) {
 				_, _, err := w.ask("tcp", limited)
 				return err == nil
 			})
-			got := w.connected(limited, offered(limit), overload(), 5*time.Second)
-			t.Logf("%.1f per second of %d, offered %d", got, limit, offered(limit))
-			if !keeps(got, limit) {
-				t.Errorf("%.1f per second, want %d", got, limit)
-			}
+			keeps(t, limit, func() float64 { return w.connected(limited, offered(limit), overload(), 5*time.Second) })
 		})
 	}
 	t.Run("drain", func(t *testing.T) {

@@ -10,16 +10,27 @@ import (
 )
 
 // tolerance is how far the admitted rate may be from max QPS. On a busy machine, the client stalls, and what it has not
-// asked for in a second is lost: bounded runs allow less than the limit.
-const tolerance, stalls = 0.02, 0.15
+// asked for in a second is lost: bounded runs allow less than the limit, and measure a lower rate again.
+const tolerance, stalls, attempts = 0.02, 0.15, 3
 
-// keeps reports whether a rate is that of a limit.
-func keeps(rate float64, limit int) bool {
+// keeps fails the test unless the measured rate is that of a limit.
+func keeps(t *testing.T, limit int, measure func() float64) {
+	t.Helper()
 	least := 1 - tolerance
 	if !*full {
 		least = 1 - stalls
 	}
-	return rate <= (1+tolerance)*float64(limit) && rate >= least*float64(limit)
+	got := 0.0
+	for range attempts {
+		got = measure()
+		t.Logf("%.1f per second of %d, offered %d", got, limit, offered(limit))
+		if *full || got >= least*float64(limit) {
+			break
+		}
+	}
+	if got > (1+tolerance)*float64(limit) || got < least*float64(limit) {
+		t.Errorf("%.1f per second, want %d", got, limit)
+	}
 }
 
 // limits returns the values of max QPS that are tested.
@@ -67,11 +78,7 @@ func TestMaxQPS(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %d", name, limit), func(t *testing.T) {
-				got := measure()
-				t.Logf("%.1f per second of %d, offered %d", got, limit, offered(limit))
-				if !keeps(got, limit) {
-					t.Errorf("%.1f per second, want %d", got, limit)
-				}
+				keeps(t, limit, measure)
 			})
 		}
 	}
