@@ -48,6 +48,19 @@ func FamilyOf(a netip.Addr) string {
 	return FamilyIPv6
 }
 
+// IsHost reports whether an address can be that of one host: a member with any other would receive nothing, or be the edge
+// itself or more than one machine.
+func IsHost(a netip.Addr) bool {
+	none := func(network netip.Prefix) bool { return network.Contains(a) }
+	return a.IsGlobalUnicast() && !a.Is4In6() && !slices.ContainsFunc(noHosts, none)
+}
+
+// noHosts are networks without hosts: "this network", what is reserved with the broadcast address, and IPv4-compatible
+// addresses.
+var noHosts = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
+}
+
 // The modes of VIPs.
 const (
 	VIPModeVIP   = "vip"

@@ -11,12 +11,6 @@ import (
 	"quaymaster.dev/internal/mycloud/edge/state"
 )
 
-// noHosts are networks without hosts: "this network", what is reserved with the broadcast address, and IPv4-compatible
-// addresses.
-var noHosts = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
-}
-
 // machinesOf returns what the addresses of load balancers and edges belong to.
 func machinesOf(s *state.State) map[netip.Addr]string {
 	machines := map[netip.Addr]string{}
@@ -110,7 +104,7 @@ func (c *compiler) member(text, family string) (netip.Addr, error) {
 	contains := func(network netip.Prefix) bool { return network.Contains(address) }
 	isAPI, alone := slices.Contains(c.options.API, address), netip.PrefixFrom(address, address.BitLen())
 	switch {
-	case !address.IsGlobalUnicast() || address.Is4In6() || slices.ContainsFunc(noHosts, contains):
+	case !cloudv1.IsHost(address):
 		return address, fmt.Errorf("address %s is not one of a host", address)
 	case c.options.Reserved[address] != "":
 		return address, fmt.Errorf("address %s is that of %s", address, c.options.Reserved[address])

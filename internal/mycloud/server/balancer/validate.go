@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -235,25 +234,16 @@ func AddressProblem(family, address string) string {
 	return ""
 }
 
-// MemberProblem returns what is wrong with an address of a family as that of a member, or an empty string. Traffic to any
-// other address would end in the edge itself, or reach more than one machine.
+// MemberProblem returns what is wrong with an address of a family as that of a member, or an empty string.
 func MemberProblem(family, address string) string {
 	if problem := AddressProblem(family, address); problem != "" {
 		return problem
 	}
-	a := netip.MustParseAddr(address)
-	special := func(network netip.Prefix) bool { return network.Contains(a) }
-	if !a.IsGlobalUnicast() || a.Is4In6() || slices.ContainsFunc(specialNetworks, special) {
+	if !cloudv1.IsHost(netip.MustParseAddr(address)) {
 		return fmt.Sprintf(
 			"must be the address of one host, and not loopback, unspecified, link-local, multicast, broadcast or IPv4-mapped, as %q is",
 			address,
 		)
 	}
 	return ""
-}
-
-// specialNetworks are networks without hosts: "this network", what is reserved with the broadcast address, and IPv4-compatible
-// addresses.
-var specialNetworks = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
 }
