@@ -44,11 +44,11 @@ type call struct {
 func calls(t testing.TB) []call {
 	t.Helper()
 	own := review.Own("mycloud.io/dlb", true)
-	all, err := review.New(catalog.Options{Catalogs: library.BuiltIn().Services()})
+	all, err := review.New(catalog.Options{DefaultClass: true, Catalogs: library.BuiltIn().Services()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	aws, err := review.New(catalog.Options{Catalogs: []string{"aws-lbc"}})
+	aws, err := review.New(catalog.Options{DefaultClass: true, Catalogs: []string{"aws-lbc"}})
 	if err != nil {
 		t.Fatal(err)
 	}

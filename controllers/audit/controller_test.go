@@ -97,7 +97,7 @@ func start(t *testing.T, existing ...*corev1.Service) *fixture {
 	}
 	services := informer{cache.NewSharedIndexInformer(f.services, &corev1.Service{}, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud", "hcloud"}, Class: "mycloud.io/dlb"})
+	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud", "hcloud"}, Class: "mycloud.io/dlb", DefaultClass: true})
 	if err != nil {
 		t.Fatal(err)
 	}

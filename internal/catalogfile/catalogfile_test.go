@@ -75,7 +75,7 @@ func extend(texts ...string) (*library.Library, []string) {
 // findings validates a Service with an annotation.
 func findings(t *testing.T, l *library.Library, name, key, value string) []string {
 	t.Helper()
-	set, err := catalog.NewSet(catalog.Options{Catalogs: []string{name}, Library: l})
+	set, err := catalog.NewSet(catalog.Options{DefaultClass: true, Catalogs: []string{name}, Library: l})
 	if err != nil {
 		t.Fatal(err)
 	}

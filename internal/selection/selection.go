@@ -53,7 +53,7 @@ func (f *Flags) ReviewerWith(sources []catalogfile.Source, class string, default
 	}
 	unknown, errs := UnknownKeys(f.unknownKeys, f.names)
 	reviewer, err := review.New(catalog.Options{
-		Catalogs: f.names, Library: all, Class: class, ClassOnly: !defaultClass, UnknownKeys: unknown,
+		Catalogs: f.names, Library: all, Class: class, DefaultClass: defaultClass, UnknownKeys: unknown,
 	})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--catalogs: %w", err))

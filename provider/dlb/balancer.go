@@ -67,10 +67,9 @@ type Options struct {
 	ClusterID string
 	// Network places new load balancers.
 	Network tree.Network
-	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too, unless
-	// ClassOnly is set.
+	// LoadBalancerClass is the class of the Services that are ours; with DefaultClass, those without a class are ours, too.
 	LoadBalancerClass string
-	ClassOnly         bool
+	DefaultClass      bool
 	// Drift says what to do about a load balancer that differs from what its Service asks for, although the Service has
 	// not changed; it defaults to DriftRepair.
 	Drift Drift
@@ -94,7 +93,7 @@ type Options struct {
 
 // Configure returns the options with what the cloud config decides.
 func (o Options) Configure(cfg config.Config) Options {
-	o.ClusterID, o.LoadBalancerClass, o.ClassOnly = cfg.ClusterID, cfg.LoadBalancerClass, !cfg.DefaultClass
+	o.ClusterID, o.LoadBalancerClass, o.DefaultClass = cfg.ClusterID, cfg.LoadBalancerClass, cfg.DefaultClass
 	o.Network = tree.Network{VPCID: cfg.Network.VPCID, SubnetIDs: cfg.Network.SubnetIDs}
 	o.KubeProxyHealthCheckPort = cfg.KubeProxyHealthCheckPort
 	return o
@@ -121,7 +120,7 @@ func New(o Options) *Balancer {
 	o.KubeProxyHealthCheckPort = cmp.Or(o.KubeProxyHealthCheckPort, loadbalancer.DefaultKubeProxyHealthCheckPort)
 	o.Drift = cmp.Or(o.Drift, DriftRepair)
 	b := &Balancer{
-		o: o, reviewer: review.Own(o.LoadBalancerClass, !o.ClassOnly), state: &cloudstate.Checker{Cloud: o.Cloud, Clock: o.Clock},
+		o: o, reviewer: review.Own(o.LoadBalancerClass, o.DefaultClass), state: &cloudstate.Checker{Cloud: o.Cloud, Clock: o.Clock},
 		missing: pause.New(absentPeriod, pause.Answers), disowned: pause.New(refusedPeriod, 1),
 		refused: pause.New(refusedPeriod, 1), repairs: pause.New(repairPeriod, 1),
 	}

@@ -260,7 +260,7 @@ func TestEnsureRefusals(t *testing.T) {
 }
 
 func TestOwned(t *testing.T) {
-	b := dlb.New(dlb.Options{LoadBalancerClass: "mycloud.io/dlb"})
+	b := dlb.New(dlb.Options{LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true})
 	for class, want := range map[string]bool{"example.com/lb": false, "mycloud.io/dlb": true} {
 		if got := b.Owned(builder.Service(builder.Class(class))); got != want {
 			t.Errorf("a Service of class %s is ours: %t, want %t", class, got, want)

@@ -82,7 +82,7 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	cluster := ownership.NewCluster(f.client.CoreV1())
 	f.options = dlb.Options{
 		Cloud: f.cloud.Client, Cluster: cluster, ClusterID: "dev", Mirror: f.mirror(f.cloud, cluster),
-		Network: tree.Network{VPCID: "vpc-main"}, LoadBalancerClass: "mycloud.io/dlb",
+		Network: tree.Network{VPCID: "vpc-main"}, LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true,
 		NodeGroups: groups{"default": f.group.ID}, Services: corelisters.NewServiceLister(f.seen), Recorder: f.events,
 		Clock: f.clock,
 	}

@@ -108,7 +108,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	w.must(err)
 	balancer := dlb.New(dlb.Options{
 		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: w.clusterID, Network: tree.Network{VPCID: "vpc-main"},
-		LoadBalancerClass: ownClass, KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
+		LoadBalancerClass: ownClass, DefaultClass: true, KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 		NodeGroups: groups, Services: services.Lister(), Brake: book, Recorder: recorder,
 	})
 	balancers, err := service.New(service.Options{

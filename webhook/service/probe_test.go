@@ -13,7 +13,7 @@ import (
 func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 	const probe = `{"` + service.AnnotationProbe + `":"x"}`
 	for _, catalogs := range [][]string{{loadbalancer.Catalog}, {"hcloud", "metallb"}, nil} {
-		reviewer, err := review.New(catalog.Options{Catalogs: catalogs})
+		reviewer, err := review.New(catalog.Options{DefaultClass: true, Catalogs: catalogs})
 		if err != nil {
 			t.Fatal(err)
 		}

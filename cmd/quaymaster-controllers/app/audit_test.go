@@ -11,7 +11,7 @@ import (
 
 // Only what the service controller finds itself gets no second Event.
 func TestReportedByService(t *testing.T) {
-	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud", "hcloud"}, Class: "mycloud.io/dlb"})
+	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud", "hcloud"}, Class: "mycloud.io/dlb", DefaultClass: true})
 	if err != nil {
 		t.Fatal(err)
 	}

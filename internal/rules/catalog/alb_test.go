@@ -11,7 +11,7 @@ import (
 // The JSON and the listeners of Ingresses for AWS, as the vendor's validation reads them.
 func TestIngressesForAWS(t *testing.T) {
 	alb, _ := library.BuiltIn().Find("alb")
-	set := Set{catalogs: []*library.Catalog{alb}, library: library.BuiltIn()}
+	set := Set{catalogs: []*library.Catalog{alb}, o: Options{Library: library.BuiltIn()}}
 	for value, want := range map[string]string{
 		// Actions in the notation of the first controller still work, since names of fields may be in any case.
 		`actions.a {"Type": "redirect", "RedirectConfig": {"Protocol": "HTTPS", "Port": "443", "StatusCode": "HTTP_301"}}`:                                     "",

@@ -114,7 +114,7 @@ func idPrefix(c *library.Catalog) string {
 
 func review(t *testing.T, c *library.Catalog, e document.Example) []finding.Finding {
 	t.Helper()
-	set, err := catalog.NewSet(catalog.Options{Catalogs: []string{c.Name}})
+	set, err := catalog.NewSet(catalog.Options{DefaultClass: true, Catalogs: []string{c.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func BenchmarkReview(b *testing.B) {
 	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
 	for name, catalogs := range map[string][]string{"one": {"hcloud"}, "all": library.BuiltIn().Names()} {
 		b.Run(name, func(b *testing.B) {
-			set, err := catalog.NewSet(catalog.Options{Catalogs: catalogs})
+			set, err := catalog.NewSet(catalog.Options{DefaultClass: true, Catalogs: catalogs})
 			if err != nil {
 				b.Fatal(err)
 			}

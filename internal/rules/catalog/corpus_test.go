@@ -21,7 +21,8 @@ func TestCorpus(t *testing.T) {
 		covered[c.Catalog] = true
 		t.Run(c.Name, func(t *testing.T) {
 			set, err := catalog.NewSet(catalog.Options{
-				Catalogs: []string{c.Catalog}, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownError},
+				DefaultClass: true,
+				Catalogs:     []string{c.Catalog}, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownError},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -71,7 +71,7 @@ func works(t *testing.T, raw []byte, services []*corev1.Service) bool {
 	if json.Unmarshal(raw, &d) != nil || len(d.Problems()) > 0 {
 		return false
 	}
-	set, err := catalog.NewSet(catalog.Options{Catalogs: []string{d.Name}, Library: library.BuiltIn().With(d)})
+	set, err := catalog.NewSet(catalog.Options{DefaultClass: true, Catalogs: []string{d.Name}, Library: library.BuiltIn().With(d)})
 	if err != nil {
 		t.Errorf("%v: %s", err, raw)
 		return false

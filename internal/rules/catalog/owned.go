@@ -39,7 +39,7 @@ func (s Set) Owned(svc *corev1.Service) bool {
 // serves reports whether the controller of a catalog acts on Services of a class, as far as the class decides.
 func (s Set) serves(c *library.Catalog, class *string) bool {
 	if c.Own && class == nil {
-		return !s.classOnly && c.Owns.Class(nil)
+		return s.o.DefaultClass && c.Owns.Class(nil)
 	}
-	return c.Owns.Class(class) || c.Own && *class == s.class
+	return c.Owns.Class(class) || c.Own && *class == s.o.Class
 }

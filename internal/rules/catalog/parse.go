@@ -255,11 +255,11 @@ func newView(c *library.Catalog, p *Parsed, known reusable) *View {
 		v.init(s, key, e, b, suffix)
 		if before := known.setting(key); before != nil && before.Entry == s.Entry {
 			s.Value, s.Err = before.Value, before.Err
-		} else if p.set.placeholders && hasPlaceholder(s.Raw) {
+		} else if p.set.o.Placeholders && hasPlaceholder(s.Raw) {
 			s.Err = errPlaceholder
 		} else {
-			if p.set.onParse != nil {
-				p.set.onParse(key)
+			if p.set.o.OnParse != nil {
+				p.set.o.OnParse(key)
 			}
 			s.Value, s.Err = s.ParseWith(s.Raw, s.list[:0])
 		}

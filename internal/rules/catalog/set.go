@@ -17,10 +17,10 @@ type Options struct {
 	Catalogs []string
 	// Library is where they come from; nil for the catalogs of this build.
 	Library *library.Library
-	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
-	Class string
-	// ClassOnly means that it does not serve Services without a class.
-	ClassOnly bool
+	// Class is the loadBalancerClass that Quaymaster's own controller serves; with DefaultClass, it also serves Services
+	// without one.
+	Class        string
+	DefaultClass bool
 	// UnknownKeys sets by catalog how unknown keys are reported. "" sets it for all other catalogs; the default is
 	// UnknownTypos. Unknown keys of Quaymaster's own controller are always errors.
 	UnknownKeys map[string]UnknownKeys
@@ -60,21 +60,12 @@ func (u UnknownKeys) severity(typo bool) finding.Severity {
 
 // Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
 type Set struct {
+	o        Options
 	catalogs []*library.Catalog
-	library  *library.Library
 	// others are catalogs of which only the aliases are known.
 	others []*library.Catalog
 	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
 	domains map[string]bool
-	class   string
-	// classOnly is Options.ClassOnly.
-	classOnly bool
-	unknown   map[string]UnknownKeys
-	// placeholders is Options.Placeholders.
-	placeholders bool
-	// unstored is Options.Unstored.
-	unstored bool
-	onParse  func(key string)
 	// fields are those of About.
 	fields map[string][]string
 }
@@ -90,15 +81,11 @@ func NewSet(o Options) (Set, error) {
 			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(names, ", "), o.Library.DidYouMean(name))
 		}
 	}
-	s := Set{
-		library: o.Library, class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys,
-		placeholders: o.Placeholders, unstored: o.Unstored, onParse: o.OnParse,
-	}
-	return s.With(o.Catalogs), nil
+	return Set{o: o}.With(o.Catalogs), nil
 }
 
 // Library returns where the catalogs come from.
-func (s Set) Library() *library.Library { return s.library }
+func (s Set) Library() *library.Library { return s.o.Library }
 
 // Reads reports whether one of the controllers reads a key on the objects that the catalogs are about.
 func (s Set) Reads(key string) bool {
@@ -117,7 +104,7 @@ func (s Set) With(names []string) Set {
 	other := s
 	other.catalogs = nil
 	for _, name := range names {
-		if c, found := s.library.Find(name); found && !slices.Contains(other.catalogs, c) {
+		if c, found := s.o.Library.Find(name); found && !slices.Contains(other.catalogs, c) {
 			other.catalogs = append(other.catalogs, c)
 		}
 	}
@@ -166,9 +153,9 @@ func (s Set) severity(c *library.Catalog, nearest library.Suggestion) finding.Se
 	if c.Own {
 		return finding.Error
 	}
-	how, set := s.unknown[c.Name]
+	how, set := s.o.UnknownKeys[c.Name]
 	if !set {
-		how = s.unknown[""]
+		how = s.o.UnknownKeys[""]
 	}
 	return how.severity(nearest.Typo)
 }
@@ -207,7 +194,9 @@ func (p *Parsed) ReadByOwn(key string) bool {
 // serves; with defaultClass, it also serves Services without one.
 func Own(class string, defaultClass bool) Set {
 	own := library.BuiltIn().Own()
-	return Set{catalogs: own, library: library.BuiltIn(), domains: domains(own), class: class, classOnly: !defaultClass}
+	return Set{
+		o: Options{Library: library.BuiltIn(), Class: class, DefaultClass: defaultClass}, catalogs: own, domains: domains(own),
+	}
 }
 
 // domains returns the parts before the slash of every key that may belong to one of the catalogs.

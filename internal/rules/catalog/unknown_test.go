@@ -56,7 +56,7 @@ func TestSeverityOfUnknownKeys(t *testing.T) {
 		"MetalLB.universe.tf/address-pool":                 {"metallb", `error metallb-unknown-key: did you mean "metallb.universe.tf/address-pool"?`},
 		"service.beta.kubernetes.io/dlb-something-new":     {"mycloud", "error dlb-unknown-key: " + look},
 	} {
-		o := catalog.Options{Catalogs: []string{test.catalog}}
+		o := catalog.Options{DefaultClass: true, Catalogs: []string{test.catalog}}
 		var want []string
 		if test.want != "" {
 			want = []string{test.want}
@@ -76,7 +76,7 @@ func TestUnknownKeys(t *testing.T) {
 		catalog.UnknownError: {"error", "error", "warning"}, catalog.UnknownWarn: {"warning", "warning", "warning"},
 		catalog.UnknownIgnore: {"audit", "audit", "audit"},
 	} {
-		o := catalog.Options{Catalogs: []string{"hcloud", "gcp"}, UnknownKeys: map[string]catalog.UnknownKeys{"": how}}
+		o := catalog.Options{DefaultClass: true, Catalogs: []string{"hcloud", "gcp"}, UnknownKeys: map[string]catalog.UnknownKeys{"": how}}
 		for i, key := range []string{typo, other, displaced} {
 			if got := found(t, o, key, "x"); len(got) != 1 || got[0][:len(want[i])] != want[i] {
 				t.Errorf("%s with %q: got %q, want %s", key, how, got, want[i])
@@ -93,7 +93,7 @@ func TestPlaceholders(t *testing.T) {
 		"15": false, "$INTERVAL": false, "<15": false, "": false,
 	} {
 		for _, placeholders := range []bool{true, false} {
-			got := found(t, catalog.Options{Catalogs: []string{"hcloud"}, Placeholders: placeholders}, key, value)
+			got := found(t, catalog.Options{DefaultClass: true, Catalogs: []string{"hcloud"}, Placeholders: placeholders}, key, value)
 			if isNote := len(got) == 1 && got[0][:4] == "note"; isNote != (want && placeholders) {
 				t.Errorf("%q, placeholders %t: got %q", value, placeholders, got)
 			}

@@ -33,7 +33,7 @@ func (v *View) validate() []finding.Finding {
 // validateSetting appends the findings about one annotation.
 func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding.Finding {
 	switch unread := s.Base.NotIn(v.catalog.Selected); {
-	case s.ReadOnly && v.set.unstored:
+	case s.ReadOnly && v.set.o.Unstored:
 		return append(findings, v.finding(s, library.IDReadOnly, document.Ignored,
 			"has no effect: the controller writes it, and overwrites what users set", "remove it"))
 	case s.WrittenByController():

@@ -20,7 +20,7 @@ func TestSelectedVersion(t *testing.T) {
 		if err != nil || !slices.Equal(names, []string{"hcloud"}) {
 			t.Fatal(names, err)
 		}
-		if got := found(t, catalog.Options{Catalogs: names, Library: at}, key, "x"); !slices.Equal(got, want) {
+		if got := found(t, catalog.Options{DefaultClass: true, Catalogs: names, Library: at}, key, "x"); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}

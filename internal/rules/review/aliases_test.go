@@ -50,7 +50,7 @@ func TestRulesSeeAliases(t *testing.T) {
 		if len(c.Kinds) > 0 {
 			continue // policies are about Services
 		}
-		reviewer, err := review.New(catalog.Options{Catalogs: []string{name}})
+		reviewer, err := review.New(catalog.Options{DefaultClass: true, Catalogs: []string{name}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func checkAlias(t *testing.T, reviewer review.Reviewer, ruledKey, written, valid
 
 // A key is not an alias in namespaces whose catalogs do not say so.
 func TestAliasesOfSelectedCatalogs(t *testing.T) {
-	reviewer, err := review.New(catalog.Options{Catalogs: []string{"hcloud"}})
+	reviewer, err := review.New(catalog.Options{DefaultClass: true, Catalogs: []string{"hcloud"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestCatalogs(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			reviewer, err := review.New(catalog.Options{Catalogs: test.selected, Class: "mycloud.io/dlb"})
+			reviewer, err := review.New(catalog.Options{Catalogs: test.selected, Class: "mycloud.io/dlb", DefaultClass: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestCatalogs(t *testing.T) {
 
 // Without the catalog of the DLB, a Service belongs to another cloud and gets no built-in defaults.
 func TestDefaultsOfSelectedCatalogs(t *testing.T) {
-	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud"}})
+	reviewer, err := review.New(catalog.Options{DefaultClass: true, Catalogs: []string{"mycloud"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestDefaultsOfSelectedCatalogs(t *testing.T) {
 }
 
 func TestSeverityOfUnknownKeys(t *testing.T) {
-	reviewer, err := review.New(catalog.Options{
+	reviewer, err := review.New(catalog.Options{DefaultClass: true,
 		Catalogs: []string{"metallb"}, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownError, "metallb": catalog.UnknownWarn},
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func TestSeverityOfUnknownKeys(t *testing.T) {
 }
 
 func TestUnknownCatalog(t *testing.T) {
-	_, err := review.New(catalog.Options{Catalogs: []string{"metalb"}})
+	_, err := review.New(catalog.Options{DefaultClass: true, Catalogs: []string{"metalb"}})
 	if err == nil || !strings.HasSuffix(err.Error(), `; did you mean "metallb"?`) {
 		t.Errorf("got %v", err)
 	}
@@ -119,7 +119,7 @@ func TestDefaultsOfOtherCloudsAreValidated(t *testing.T) {
 
 func reviewer(t *testing.T, names ...string) review.Reviewer {
 	t.Helper()
-	r, err := review.New(catalog.Options{Catalogs: names})
+	r, err := review.New(catalog.Options{DefaultClass: true, Catalogs: names})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestCatalogsThatAgreeHaveOneFinding(t *testing.T) {
 // Another catalog may know the common part of the DLB's prefix, whichever catalog is named first.
 func TestUnknownOwnKeysAreErrors(t *testing.T) {
 	for _, names := range [][]string{{"alibaba", "mycloud"}, {"mycloud", "alibaba"}} {
-		r, err := review.New(catalog.Options{Catalogs: names, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownWarn}})
+		r, err := review.New(catalog.Options{DefaultClass: true, Catalogs: names, UnknownKeys: map[string]catalog.UnknownKeys{"": catalog.UnknownWarn}})
 		if err != nil {
 			t.Fatal(err)
 		}

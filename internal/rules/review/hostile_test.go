@@ -237,7 +237,7 @@ func BenchmarkHostile(b *testing.B) {
 
 func mustReviewer(tb testing.TB, names ...string) review.Reviewer {
 	tb.Helper()
-	r, err := review.New(catalog.Options{Catalogs: names})
+	r, err := review.New(catalog.Options{DefaultClass: true, Catalogs: names})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -18,11 +18,11 @@ import (
 // Validating a Service takes time in proportion to these, so that one of the size that Kubernetes accepts could occupy
 // a processor for seconds.
 const (
-	// maxAnnotations bounds the annotations of load balancers. The longest catalog has 89, and forms of some for
+	// MaxAnnotations bounds the annotations of load balancers. The longest catalog has 89, and forms of some for
 	// single ports.
-	maxAnnotations = 1000
-	// MaxListed bounds the ports, source ranges (those of the annotation, too) and external IPs of load balancers. A cluster has 2768 node ports by
-	// default, and clouds allow fewer source ranges.
+	MaxAnnotations = 1000
+	// MaxListed bounds the ports, source ranges (those of the annotation, too) and external IPs of load balancers. A cluster
+	// has 2768 node ports by default, and clouds allow fewer source ranges.
 	MaxListed = 3000
 )
 
@@ -41,8 +41,8 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 			})
 		}
 	}
-	if len(svc.Annotations) > maxAnnotations { // of which some may not concern load balancers
-		add(IDTooManyAnnotations, finding.Annotations, "annotations for load balancers", set.Annotations(svc), maxAnnotations)
+	if len(svc.Annotations) > MaxAnnotations { // of which some may not concern load balancers
+		add(IDTooManyAnnotations, finding.Annotations, "annotations for load balancers", set.Annotations(svc), MaxAnnotations)
 	}
 	spec := &svc.Spec
 	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)

@@ -44,7 +44,7 @@ func TestEachAnnotationIsParsedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := map[string]int{}
-			reviewer, err := review.New(catalog.Options{Catalogs: test.catalogs, OnParse: func(key string) { parsed[key]++ }})
+			reviewer, err := review.New(catalog.Options{DefaultClass: true, Catalogs: test.catalogs, OnParse: func(key string) { parsed[key]++ }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -171,7 +171,7 @@ func random(t *testing.T, w *world, seed uint64) pair {
 		p.policies = w.policies(r)
 	}
 	var err error
-	if p.reviewer, err = review.New(catalog.Options{Catalogs: w.catalogs, Class: "mycloud.io/dlb"}); err != nil {
+	if p.reviewer, err = review.New(catalog.Options{Catalogs: w.catalogs, Class: "mycloud.io/dlb", DefaultClass: true}); err != nil {
 		t.Fatal(err)
 	}
 	if p.controllers = r.IntN(2) == 0; !p.controllers {

@@ -52,7 +52,7 @@ func TestDefaultsAreTriedOnce(t *testing.T) {
 	policies := manyDefaults(t)
 	for name, catalogs := range map[string][]string{"own": {"mycloud"}, "all": library.BuiltIn().Names()} {
 		parsed := map[string]int{}
-		r, err := review.New(catalog.Options{Catalogs: catalogs, OnParse: func(key string) { parsed[key]++ }})
+		r, err := review.New(catalog.Options{DefaultClass: true, Catalogs: catalogs, OnParse: func(key string) { parsed[key]++ }})
 		if err != nil {
 			t.Fatal(err)
 		}

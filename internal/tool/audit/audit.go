@@ -29,12 +29,12 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
-	// Catalogs, Library, Class, ClassOnly and UnknownKeys are as in lint.ReviewerOptions.
-	Catalogs    []string
-	Library     *library.Library
-	Class       string
-	ClassOnly   bool
-	UnknownKeys map[string]catalog.UnknownKeys
+	// Catalogs, Library, Class, DefaultClass and UnknownKeys are as in lint.ReviewerOptions.
+	Catalogs     []string
+	Library      *library.Library
+	Class        string
+	DefaultClass bool
+	UnknownKeys  map[string]catalog.UnknownKeys
 	// Templates are as in lint.Linter.
 	Templates []template.Template
 	// Selector selects the namespaces whose Services, and objects for which controllers create Services, are audited; nil for
@@ -93,7 +93,7 @@ func (a *audit) prepare(ctx context.Context) error {
 		return err
 	}
 	a.reviewer = lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: a.namespaces,
+		Catalogs: a.Catalogs, Class: a.Class, DefaultClass: a.DefaultClass, Policies: policies, Namespaces: a.namespaces,
 		Library: a.Library, UnknownKeys: a.UnknownKeys,
 	})
 	return nil

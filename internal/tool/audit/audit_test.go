@@ -25,7 +25,7 @@ func TestIgnoredFindings(t *testing.T) {
 	}
 	denied := 0
 	found, err := audit.Run(t.Context(), audit.Options{
-		API: fake.NewClientset(svc), Objects: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), policies), ServicesOnly: true,
+		API: fake.NewClientset(svc), Objects: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), policies), DefaultClass: true, ServicesOnly: true,
 		OnInvalid: func(_ corev1.ObjectReference, errs []finding.Finding) { denied += len(errs) },
 	})
 	if err != nil {

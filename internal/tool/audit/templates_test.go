@@ -72,7 +72,7 @@ func (c cluster) options() (o audit.Options, listed func() []string) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
 	)
 	api.Resources = c.served
-	return audit.Options{API: api, Objects: objects}, func() []string {
+	return audit.Options{API: api, Objects: objects, DefaultClass: true}, func() []string {
 		var all []string
 		for _, action := range objects.Actions() {
 			if r := action.GetResource(); r.Group != "quaymaster.dev" {
@@ -256,7 +256,7 @@ func TestTemplatesLikeTheLinter(t *testing.T) {
 			t.Fatal(err)
 		}
 		text = []byte(strings.ReplaceAll(string(text), "ip: true", `ip: "true"`)) // what is no string cannot be stored
-		results, _ := linter.Files([]manifest.File{manifest.Parse(name, text, linter.Wanted)}, lint.NewReviewer(lint.ReviewerOptions{}))
+		results, _ := linter.Files([]manifest.File{manifest.Parse(name, text, linter.Wanted)}, lint.NewReviewer(lint.ReviewerOptions{DefaultClass: true}))
 		want = append(want, lines(results)...)
 		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 		for {

@@ -81,7 +81,7 @@ func denials(t *testing.T, v validating.Validator, svc *corev1.Service) []string
 // policyOf exports the policy of a catalog that denies.
 func policyOf(t *testing.T, name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	p, err := export.Validating([]string{name}, export.Class{Name: config.DefaultLoadBalancerClass})
+	p, err := export.Validating([]string{name}, export.Class{Name: config.DefaultLoadBalancerClass, Default: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/rules/review"
 )
 
 // limits bound the work of the API server: evaluating the checks on a Service takes time in proportion to these lists,
@@ -15,8 +17,8 @@ var limits = []struct {
 	list, field, what string
 	most              int
 }{
-	{annotations, "metadata.annotations", "annotations", 1000},
-	{"object.spec.?ports.orValue([])", "spec.ports", "ports", 3000},
+	{annotations, "metadata.annotations", "annotations", review.MaxAnnotations},
+	{"object.spec.?ports.orValue([])", "spec.ports", "ports", review.MaxListed},
 }
 
 // tooLarge returns an expression that is true if the Service is beyond a limit.

@@ -23,7 +23,7 @@ func TestRulesOfPolicies(t *testing.T) {
 	const dlb, other = "service.beta.kubernetes.io/dlb-", "example.com/other"
 	number := func(n int) *intstr.IntOrString { return new(intstr.FromInt32(int32(n))) }
 	duration := func(text string) *intstr.IntOrString { return new(intstr.FromString(text)) }
-	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass})
+	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, DefaultClass: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRulesOfPolicies(t *testing.T) {
 				t.Fatal(findings)
 			}
 			var exported export.Policies
-			if err := exported.OfNamespace(p, export.Class{Name: config.DefaultLoadBalancerClass}); err != nil {
+			if err := exported.OfNamespace(p, export.Class{Name: config.DefaultLoadBalancerClass, Default: true}); err != nil {
 				t.Fatal(err)
 			}
 			v := compiled(t, exported.Policies[0])

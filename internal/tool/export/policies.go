@@ -30,8 +30,8 @@ type Unsaid struct {
 type Class struct {
 	// Name is the loadBalancerClass of these Services.
 	Name string
-	// Only means that Services without a class are not among them.
-	Only bool
+	// Default is true if Services without a class are among them.
+	Default bool
 }
 
 // Policies holds ValidatingAdmissionPolicies with their bindings: for each catalog one that denies and one that warns.
@@ -112,7 +112,7 @@ func checks(name string, own Class) (v *vendor, owned string, err error) {
 	if c.Own && own.Name != "" {
 		owns.Classes = append(slices.Clip(owns.Classes), own.Name)
 	}
-	if c.Own && own.Only {
+	if c.Own && !own.Default {
 		owns.NoClass = false
 	}
 	owned, err = v.entries.ownership(owns)

@@ -16,7 +16,7 @@ import (
 func TestPoliciesMatchProblems(t *testing.T) {
 	// The API server does not compile longer expressions.
 	const longest = 100_000
-	p, err := export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass})
+	p, err := export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass, Default: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestPoliciesMatchProblems(t *testing.T) {
 			}
 		}
 	}
-	m, _ := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass})
+	m, _ := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass, Default: true})
 	check(m.Name, m.Spec.MatchConditions, first)
 	if len(m.Spec.Mutations) != 1 {
 		t.Errorf("%d mutations, each of which copies the Service", len(m.Spec.Mutations))

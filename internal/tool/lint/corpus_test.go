@@ -71,7 +71,7 @@ func lintCase(t *testing.T, c corpus.Case) (report.Result, bool) {
 		"other": lint.Labels(nil, "other")}
 	linter := lint.Linter{Namespace: c.Namespace}
 	policies, results := linter.Policies(f.Objects, namespaces)
-	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass,
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, DefaultClass: true,
 		Policies: policies, Namespaces: namespaces})
 	if c.New != nil {
 		results, _ = linter.Files([]manifest.File{f}, reviewer)

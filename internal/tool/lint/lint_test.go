@@ -16,7 +16,7 @@ func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 	f := manifest.Parse("f", []byte(text), lint.Wanted)
 	namespaces := lint.Namespaces(f.Objects)
 	policies, _ := linter.Policies(f.Objects, namespaces)
-	reviewer := lint.NewReviewer(lint.ReviewerOptions{Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{DefaultClass: true, Policies: policies, Namespaces: namespaces})
 	ids := map[string]string{}
 	results, _ := linter.Files([]manifest.File{f}, reviewer)
 	for _, r := range results {

@@ -22,12 +22,10 @@ type ReviewerOptions struct {
 	Catalogs []string
 	// Library is where they come from; nil for the built-in catalogs.
 	Library *library.Library
-	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
-	Class string
-	// ClassOnly means that it does not serve Services without one.
-	ClassOnly bool
-	// UnknownKeys is as in catalog.Options.
-	UnknownKeys map[string]catalog.UnknownKeys
+	// Class, DefaultClass and UnknownKeys are as in catalog.Options.
+	Class        string
+	DefaultClass bool
+	UnknownKeys  map[string]catalog.UnknownKeys
 	// Placeholders is as in catalog.Options. It is true for manifests that users write.
 	Placeholders bool
 	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
@@ -74,7 +72,7 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 
 func (r *Reviewer) by(svc *corev1.Service, catalogs []string) review.Reviewer {
 	reviewer, err := review.New(catalog.Options{
-		Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly, UnknownKeys: r.o.UnknownKeys,
+		Catalogs: catalogs, Class: r.o.Class, DefaultClass: r.o.DefaultClass, UnknownKeys: r.o.UnknownKeys,
 		Library: r.o.Library, Placeholders: r.o.Placeholders, Unstored: r.o.Placeholders && svc.UID == "",
 	})
 	if err != nil {
@@ -97,7 +95,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 		_, own := review.Meant(r.o.Library, key)
 		return own
 	})
-	if class != nil && *class == r.o.Class || meant && class == nil || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
+	if class != nil && *class == r.o.Class || meant && class == nil || admission && r.o.DefaultClass && class == nil && len(names) == 0 {
 		names = append(names, loadbalancer.Catalog)
 	}
 	return append(names, r.claiming(r.o.Library.OfOthers(), svc.Annotations)...)

@@ -45,7 +45,7 @@ func TestTemplates(t *testing.T) {
 				}
 			}
 			f := manifest.Parse(name, text, linter.Wanted)
-			results, counts := linter.Files([]manifest.File{f}, lint.NewReviewer(lint.ReviewerOptions{Placeholders: true}))
+			results, counts := linter.Files([]manifest.File{f}, lint.NewReviewer(lint.ReviewerOptions{DefaultClass: true, Placeholders: true}))
 			var got []string
 			for _, r := range results {
 				for _, f := range r.Findings {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
-	if exported, err = export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass}); err != nil {
+	if exported, err = export.Validating(library.BuiltIn().Services(), export.Class{Name: config.DefaultLoadBalancerClass, Default: true}); err != nil {
 		return err
 	}
 	for _, name := range library.BuiltIn().Services() {
@@ -144,7 +144,7 @@ func addDefaults(t *testing.T, scope *admissionregistrationv1.MatchResources) {
 	if err := cluster.Client.List(t.Context(), policies); meta.IsNoMatchError(err) {
 		t.Skip("the API server does not serve MutatingAdmissionPolicies in v1; see docs/operations/versions.md")
 	}
-	p, b := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass})
+	p, b := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass, Default: true})
 	if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), p)); err != nil {
 		t.Fatal(err)
 	}

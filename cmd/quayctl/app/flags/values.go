@@ -26,14 +26,14 @@ const (
 
 // Class says which Services are ours, as in the cloud config.
 type Class struct {
-	Name         string
-	DefaultClass bool
+	Name    string
+	Default bool
 }
 
 // AddFlags adds the flags.
 func (c *Class) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Name, "load-balancer-class", config.DefaultLoadBalancerClass, "loadBalancerClass of mycloud's Services")
-	fs.BoolVar(&c.DefaultClass, "default-class", true, "Services without a class are mycloud's, too")
+	fs.BoolVar(&c.Default, "default-class", true, "Services without a class are mycloud's, too")
 }
 
 // OrList joins words as in "a, b or c".

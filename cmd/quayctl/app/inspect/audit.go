@@ -104,7 +104,7 @@ func (o *auditOptions) validate(fs *pflag.FlagSet) error {
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := audit.Options{
 		Namespace: o.namespace, Catalogs: o.Names, Library: o.Library, UnknownKeys: o.Unknown,
-		Class: o.Class.Name, ClassOnly: !o.DefaultClass, Templates: o.Templates,
+		Class: o.Class.Name, DefaultClass: o.Class.Default, Templates: o.Templates,
 	}
 	var err error
 	if options.Selector, err = labels.Parse(o.selector); err != nil {

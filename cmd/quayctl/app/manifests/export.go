@@ -90,7 +90,7 @@ func newExportCommand() *cobra.Command {
 }
 
 func (o *exportOptions) validating(stdin io.Reader, stdout, stderr io.Writer) error {
-	own, catalogs := export.Class{Name: o.Class.Name, Only: !o.DefaultClass}, o.catalogs
+	own, catalogs := export.Class(o.Class), o.catalogs
 	if o.only {
 		catalogs = nil
 	}
@@ -123,7 +123,7 @@ func listUnsaid(w io.Writer, list []export.Unsaid) error {
 }
 
 func (o *exportOptions) mutating(_ io.Reader, stdout, _ io.Writer) error {
-	p, b := export.Mutating(export.Class{Name: o.Class.Name, Only: !o.DefaultClass})
+	p, b := export.Mutating(export.Class(o.Class))
 	return writeYAML(stdout, p, b)
 }
 

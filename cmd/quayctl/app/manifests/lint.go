@@ -111,7 +111,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	namespaces := lint.Namespaces(governing)
 	policies, results := linter.Policies(governing, namespaces)
 	services, counts := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: o.Names, Class: o.Class.Name, ClassOnly: !o.DefaultClass, Policies: policies, Namespaces: namespaces,
+		Catalogs: o.Names, Class: o.Class.Name, DefaultClass: o.Class.Default, Policies: policies, Namespaces: namespaces,
 		Library: o.Library, UnknownKeys: o.Unknown, Placeholders: true,
 	}))
 	for _, r := range results {

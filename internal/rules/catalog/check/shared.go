@@ -38,11 +38,23 @@ var sharedFuncs = map[string]Func{
 		Args:  []string{"key", "than"},
 		Check: keyLessThan,
 	},
+	"not-itself": {
+		Help:  "The value is not the Service's own namespace and name, with a slash between them.",
+		Check: notItself,
+	},
 	"field-is": {
 		Help:  "Every value of a field satisfies a rule of go-playground/validator.",
 		Args:  []string{"field", "rule"},
 		Check: fieldIs,
 	},
+}
+
+// notItself reports a Service that names itself.
+func notItself(s Subject) string {
+	if s.Service.Namespace+"/"+s.Service.Name == s.Value.Text {
+		return "name a different Service"
+	}
+	return ""
 }
 
 // networkCIDRs reports a CIDR that has host bits set.

@@ -227,7 +227,8 @@ type Condition struct {
 	// values of the key that is validated.
 	Key string `json:"key,omitempty"`
 	// Field is one of the fields in package spec, such as spec.loadBalancerIP. In a catalog of objects of other kinds, it is
-	// one of the fields of their template, such as spec.tls[].secretName.
+	// one of the fields of their template, such as spec.tls[].secretName, or an annotation that no catalog describes, such as
+	// metadata.annotations[kubernetes.io/ingress.class].
 	Field string `json:"field,omitempty"`
 	// Set tests whether the value is set; a default does not count.
 	Set *bool `json:"set,omitempty"`

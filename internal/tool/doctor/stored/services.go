@@ -73,16 +73,16 @@ func (c Checks) flag(name string) (value string, given bool) {
 func (c Checks) auditOptions(catalogs []string) (audit.Options, error) {
 	o := audit.Options{
 		API: c.API, Objects: c.Objects, Namespace: c.Within, Catalogs: catalogs, Class: config.DefaultLoadBalancerClass,
-		ServicesOnly: true,
+		DefaultClass: true, ServicesOnly: true,
 	}
 	if c.Config != nil {
-		o.Class, o.ClassOnly = c.Config.LoadBalancerClass, !c.Config.DefaultClass
+		o.Class, o.DefaultClass = c.Config.LoadBalancerClass, c.Config.DefaultClass
 	}
 	if class, given := c.flag("--load-balancer-class"); given {
 		o.Class = class
 	}
 	if value, given := c.flag("--default-class"); given {
-		o.ClassOnly = value == "false"
+		o.DefaultClass = value != "false"
 	}
 	unknownKeys, given := c.flag("--unknown-keys")
 	if !given {

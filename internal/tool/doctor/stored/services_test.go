@@ -39,7 +39,7 @@ func TestAuditOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(o.Catalogs, []string{"mycloud", "hcloud"}) || o.Class != "example.com/lb" || !o.ClassOnly ||
+	if !slices.Equal(o.Catalogs, []string{"mycloud", "hcloud"}) || o.Class != "example.com/lb" || o.DefaultClass ||
 		o.UnknownKeys[""] != catalog.UnknownIgnore || o.UnknownKeys["hcloud"] != catalog.UnknownError ||
 		!o.Selector.Matches(labels.Set{"team": "edge"}) || o.Selector.Matches(labels.Set{}) {
 		t.Errorf("got %+v", o)
