@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/rules/annotation"
 	"quaymaster.dev/internal/rules/catalog"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/finding"
@@ -97,12 +98,16 @@ func readByKind(l *library.Library, names []string, key string, services bool) s
 	return ""
 }
 
-// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller; empty
-// otherwise.
+// readByClass returns on which Ingresses a key has an effect, if the class is usually that of a different controller, or a typo
+// of a class that cannot be renamed; empty otherwise.
 func readByClass(class, key string) string {
 	i := slices.IndexFunc(ingressControllers, func(c ingressController) bool { return c.reads(key) })
+	if i < 0 || ingressControllers[i].has(class) {
+		return ""
+	}
 	known := slices.ContainsFunc(ingressControllers, func(c ingressController) bool { return c.has(class) })
-	if i < 0 || !known || ingressControllers[i].has(class) {
+	_, typo := annotation.Suggest(class, ingressControllers[i].classes)
+	if !known && !(typo && ingressControllers[i].annotated) {
 		return ""
 	}
 	return ingressControllers[i].title + " reads it on Ingresses of class " + ingressControllers[i].classes[0]

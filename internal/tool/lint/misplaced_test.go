@@ -37,6 +37,7 @@ func TestMisplacedKeys(t *testing.T) {
 		"only that":                           {ingress("ingressClassName: alb", nginx), []string{"other-kind"}},
 		"class of a different controller":     {ingress("ingressClassName: nginx", nginx+", "+alb), []string{"other-kind"}},
 		"class without an annotation":         {ingress("ingressClassName: gce", `kubernetes.io/ingress.allow-http: "true"`), []string{"other-kind"}},
+		"class with a typo":                   {ingress("", `kubernetes.io/ingress.allow-http: "true", kubernetes.io/ingress.class: GCE`), []string{"other-kind"}},
 		"class with one":                      {ingress("", `kubernetes.io/ingress.allow-http: "true", kubernetes.io/ingress.class: gce`), nil},
 		"class of users":                      {ingress("ingressClassName: shop", nginx+", "+alb), nil},
 		"key of an Ingress on a Service":      {service("LoadBalancer", alb), []string{"other-kind"}},
