@@ -89,20 +89,74 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* What the Pod Security level "restricted" requires of a container, and a read-only root file system. */}}
-{{- define "quaymaster.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{/* What all pods have: (list $ values) */}}
+{{- define "quaymaster.podSpec" -}}
+{{- $values := index . 1 -}}
+enableServiceLinks: false
+{{- with (index . 0).Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" }}
+{{- with get $values $field }}
+{{ dict $field . | toYaml }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
-{{- define "quaymaster.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{/* What all containers have: as the Pod Security level "restricted" requires, with a read-only root file system. */}}
+{{- define "quaymaster.container" -}}
+image: {{ include "quaymaster.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end -}}
+
+{{- define "quaymaster.cloudMounts" -}}
+- {name: config, mountPath: /etc/quaymaster, readOnly: true}
+{{- if not .Values.cloud.clientCertificate.replacesToken }}
+- {name: token, mountPath: /var/run/secrets/quaymaster, readOnly: true}
+{{- end }}
+{{- if .Values.cloud.clientCertificate.secretName }}
+- {name: client, mountPath: /var/run/secrets/quaymaster-client, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The volumes of these mounts: (list $ tokenSecret "optional if pods start without the Secrets") */}}
+{{- define "quaymaster.cloudVolumes" -}}
+{{- $root := index . 0 -}}
+{{- $secret := index . 1 -}}
+{{- $optional := index . 2 -}}
+- name: config
+  configMap:
+    name: {{ include "quaymaster.fullname" $root }}-cloud
+{{- if not $root.Values.cloud.clientCertificate.replacesToken }}
+- name: token
+  secret:
+    secretName: {{ $secret.name | default (include "quaymaster.tokenSecret" $root) }}
+    items:
+      - {key: {{ $secret.key | default $root.Values.cloud.tokenSecret.key }}, path: token}
+    {{- if $optional }}
+    optional: true
+    {{- end }}
+{{- end }}
+{{- with $root.Values.cloud.clientCertificate.secretName }}
+- name: client
+  secret:
+    secretName: {{ . }}
+    {{- if $optional }}
+    optional: true
+    {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The environment of a container, or empty. */}}
