@@ -3,7 +3,6 @@ package catalog
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,7 +10,6 @@ import (
 	"quaymaster.dev/internal/rules/catalog/document"
 	"quaymaster.dev/internal/rules/catalog/library"
 	"quaymaster.dev/internal/rules/catalog/spec"
-	"quaymaster.dev/internal/rules/finding"
 )
 
 // scope is what a condition is evaluated for: the whole Service or one of its ports, with the values of placeholders.
@@ -29,11 +27,6 @@ var service = scope{}
 // Service, and its values are not known.
 func (v *View) field(values []string, sc scope, path string) (all []string, known bool) {
 	switch {
-	case len(v.catalog.Kinds) > 0 && strings.HasPrefix(path, finding.Annotations):
-		if value, set := v.Service.Annotations[finding.Finding{Field: path}.Key()]; set {
-			values = append(values, value)
-		}
-		return values, true
 	case len(v.catalog.Kinds) > 0:
 		all, known = v.set.fields[path]
 		return all, known

@@ -2,7 +2,6 @@ package template_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,8 +119,7 @@ func TestFieldsOfConditions(t *testing.T) {
 					conditions = slices.Concat(conditions, q.If, q.Any)
 				}
 				for _, condition := range conditions {
-					if condition.Field != "" && !slices.Contains(one.Fields, condition.Field) &&
-						!strings.HasPrefix(condition.Field, "metadata.annotations[") {
+					if condition.Field != "" && !slices.Contains(one.Fields, condition.Field) {
 						t.Errorf("%s: %s uses the field %s", name, a.Name, condition.Field)
 					}
 				}

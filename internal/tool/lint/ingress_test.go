@@ -2,6 +2,7 @@ package lint_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"quaymaster.dev/internal/tool/lint"
@@ -36,7 +37,11 @@ func TestAnnotationsBesideSpecOfIngress(t *testing.T) {
 		"patch":                          {redirect + ", " + profile, "", nil},
 		"neither HTTP nor HTTPS":         {httpsOnly, backend, []string{"gce-requirement"}},
 		"HTTPS":                          {httpsOnly + ", " + preShared, backend, nil},
-		"action of a backend":            {action, backend, nil},
+		"action of a backend":            {action, strings.Replace(backend, "number: 80", "name: use-annotation", 1), nil},
+		"action and a number":            {action, backend, []string{"alb-requirement"}},
+		"internal HTTP and HTTPS":        {"kubernetes.io/ingress.class: gce-internal", backend + ", " + tls, []string{"gce-requirement"}},
+		"only internal HTTPS":            {"kubernetes.io/ingress.class: gce-internal, " + httpsOnly, backend + ", " + tls, nil},
+		"of a different controller":      {"kubernetes.io/ingress.class: nginx", backend + ", " + tls, nil},
 		"of the default backend":         {action, "defaultBackend: {service: {name: web, port: {name: use-annotation}}}", nil},
 		"of no backend":                  {action, "defaultBackend: {service: {name: shop, port: {name: use-annotation}}}", []string{"alb-requirement"}},
 		"TLS passed through":             {passthrough, backend, nil},

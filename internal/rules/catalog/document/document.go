@@ -56,7 +56,8 @@ type Head struct {
 // invalid value does not make a Service another controller's. If a condition of Also holds, the Service is owned
 // regardless of its class.
 type Ownership struct {
-	// Classes are the loadBalancerClasses; one * at the end stands for the rest.
+	// Classes are the loadBalancerClasses; one * at the end stands for the rest. With AnyClass, they are those of Ingresses by
+	// which the controller is recognized.
 	Classes []string `json:"classes,omitempty"`
 	// NoClass is true if the controller acts on Services without loadBalancerClass.
 	NoClass bool `json:"noClass,omitempty"`
@@ -227,8 +228,7 @@ type Condition struct {
 	// values of the key that is validated.
 	Key string `json:"key,omitempty"`
 	// Field is one of the fields in package spec, such as spec.loadBalancerIP. In a catalog of objects of other kinds, it is
-	// one of the fields of their template, such as spec.tls[].secretName, or an annotation that no catalog describes, such as
-	// metadata.annotations[kubernetes.io/ingress.class].
+	// one of the fields of their template, such as spec.tls[].secretName.
 	Field string `json:"field,omitempty"`
 	// Set tests whether the value is set; a default does not count.
 	Set *bool `json:"set,omitempty"`

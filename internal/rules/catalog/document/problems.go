@@ -96,9 +96,8 @@ func (p *problems) renamed(d Document) {
 	}
 }
 
-// fieldPath matches the fields of objects of other kinds, such as spec.tls[].secretName, and annotations that no catalog
-// describes.
-var fieldPath = regexp.MustCompile(`^(metadata|spec)(\.[A-Za-z][A-Za-z0-9-]*(\[\])?)+$|^metadata\.annotations\[[^\]]+\]$`)
+// fieldPath matches the fields of objects of other kinds, such as spec.tls[].secretName.
+var fieldPath = regexp.MustCompile(`^(metadata|spec)(\.[A-Za-z][A-Za-z0-9-]*(\[\])?)+$`)
 
 var catalogName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 

@@ -9,6 +9,9 @@ import (
 	"quaymaster.dev/internal/rules/catalog/document"
 )
 
+// ingressClass is the annotation that sets the class of Ingresses.
+const ingressClass = "kubernetes.io/ingress.class"
+
 // Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
 // loadBalancerClass.
 func (l *Library) Detect(svc *corev1.Service) []string {
@@ -21,7 +24,7 @@ func (l *Library) Detect(svc *corev1.Service) []string {
 		class := svc.Spec.LoadBalancerClass
 		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.Class(class)
 		for key := range svc.Annotations {
-			claimed = claimed || l.claims(c, key)
+			claimed = claimed || l.claims(c, key, "")
 		}
 		if claimed {
 			names = append(names, name)
@@ -33,7 +36,9 @@ func (l *Library) Detect(svc *corev1.Service) []string {
 // Claims reports whether one of the annotations indicates that an object was written for the controller of a catalog.
 func (l *Library) Claims(name string, annotations map[string]string) bool {
 	c, found := l.byName[name]
-	return found && slices.ContainsFunc(slices.Collect(maps.Keys(annotations)), func(key string) bool { return l.claims(c, key) })
+	return found && slices.ContainsFunc(slices.Collect(maps.Keys(annotations)), func(key string) bool {
+		return l.claims(c, key, annotations[key])
+	})
 }
 
 // Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them
@@ -57,14 +62,16 @@ func (l *Library) Refuses(key, value string) (expected string, refused bool) {
 }
 
 // claims reports whether a key indicates that a Service was written for the controller: a key under one of its own
-// prefixes, a known key, or a probable typo of a known key or of its domain.
-func (l *Library) claims(c *Catalog, key string) bool {
+// prefixes, a known key, or a probable typo of a known key or of its domain. Of an Ingress, so does its class.
+func (l *Library) claims(c *Catalog, key, value string) bool {
 	key = document.LowerDomain(key)
 	switch {
 	case document.HasPrefix(key, c.Prefixes):
 		return true
 	case key == corev1.AnnotationLoadBalancerSourceRangesKey:
 		return false // Kubernetes defines it, and many controllers read it
+	case key == ingressClass:
+		return slices.Contains(c.Owns.Classes, value)
 	case !document.HasPrefix(key, c.SharedPrefixes):
 		s, found := c.Displaced(key)
 		return found && s.Key != corev1.AnnotationLoadBalancerSourceRangesKey && !l.claimedElsewhere(key)
