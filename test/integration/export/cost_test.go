@@ -128,7 +128,11 @@ func TestCostOfLargeServices(t *testing.T) {
 				var with, without time.Duration
 				// The API server has other work meanwhile.
 				for range 3 {
-					if without, with = cost(t, namespace, large), cost(t, name, large); with <= 2*without+allowed {
+					if with = cost(t, name, large); with <= allowed {
+						t.Logf("%v with the policies", with)
+						return
+					}
+					if without = cost(t, namespace, large); with <= 2*without+allowed {
 						t.Logf("%v with the policies, %v without", with, without)
 						return
 					}
