@@ -25,6 +25,7 @@ const comeback = 15 * time.Second
 // The Secret with the self-signed CA is lost. The webhooks keep serving and report it; when the chart is applied again,
 // they get a new CA, and no request fails.
 func TestSelfSignedSecretIsLost(t *testing.T) {
+	t.Parallel()
 	e := env.Start(t, env.Options{})
 	port, err := env.FreePort()
 	if err != nil {
@@ -79,6 +80,7 @@ func TestSelfSignedSecretIsLost(t *testing.T) {
 
 // The objects of cert-manager come back at once.
 func TestCertManagerObjectsComeBack(t *testing.T) {
+	t.Parallel()
 	e := env.Start(t, env.Options{})
 	ctx := t.Context()
 	port, err := env.FreePort()

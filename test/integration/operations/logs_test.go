@@ -20,6 +20,7 @@ import (
 // Both roles write every line of their logs in the same format, with the same format of times, whichever library logs:
 // from the start to the end, and when clients are at fault.
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	formats := map[string]func(line string) bool{
 		observability.FormatJSON: isJSON,
 		observability.FormatText: regexp.MustCompile(

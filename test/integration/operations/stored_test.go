@@ -117,6 +117,7 @@ func (s *stored) diagnosis() doctor.Result {
 // quayctl audit and by the doctor, each with the flags and the rights from the chart; and the API server records that it
 // got no answer.
 func TestStoredWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	v := env.Values{
 		"cloudController": map[string]any{"enabled": false}, "catalogs": []any{"mycloud", "hcloud"},

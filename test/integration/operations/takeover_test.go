@@ -22,6 +22,7 @@ import (
 // another ServiceAccount of the namespace: neither by having their Secret deleted by the garbage collector and creating
 // it again as one with a token, nor if an administrator deletes the Secret.
 func TestWebhookAccountStaysItself(t *testing.T) {
+	t.Parallel()
 	e := env.Start(t, env.Options{ControllerManager: true})
 	ctx := t.Context()
 	port, err := env.FreePort()

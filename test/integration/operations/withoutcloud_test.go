@@ -23,6 +23,7 @@ import (
 // Next to another cloud's controllers, policies get their status with the rights that the chart then grants, and
 // nothing else is changed.
 func TestControllersWithoutACloud(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	e := env.Start(t, env.Options{})
 	v := env.Values{"cloudController": map[string]any{"enabled": false}, "webhook": map[string]any{"url": "https://127.0.0.1:1"}}
