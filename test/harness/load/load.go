@@ -21,6 +21,8 @@ import (
 const (
 	// workers is the number of users that create Services concurrently.
 	workers = 16
+	// pause is the time between two attempts of a user. Without it, tests that wait keep all cores busy.
+	pause = 100 * time.Millisecond
 	// soon bounds the wait for further attempts, with a margin for slow machines.
 	soon = 30 * time.Second
 	// completed is an annotation that admission adds to valid Services.
@@ -53,6 +55,7 @@ func Start(t *testing.T, o Options) *Load {
 			for n := 0; ctx.Err() == nil; n++ {
 				// Attempts are not interrupted, so that every answer counts.
 				l.note(Try(context.WithoutCancel(ctx), o.Client, fmt.Sprintf("load-%d-%d", i, n), o.Stored && n%2 == 0))
+				time.Sleep(pause)
 			}
 		})
 	}
