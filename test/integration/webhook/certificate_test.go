@@ -96,6 +96,9 @@ func served(t *testing.T, port int) *x509.Certificate {
 	return conn.ConnectionState().PeerCertificates[0]
 }
 
+// pause is the time between the requests of a user. Without it, a test that waits for a change keeps all cores busy.
+const pause = 20 * time.Millisecond
+
 // load creates Services in dry runs until the test ends. Every one must be admitted.
 func load(t *testing.T) *atomic.Int64 {
 	t.Helper()
@@ -111,6 +114,7 @@ func load(t *testing.T) *atomic.Int64 {
 					t.Errorf("a request failed: %v", err)
 					return
 				}
+				time.Sleep(pause)
 			}
 		})
 	}
