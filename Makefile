@@ -302,9 +302,9 @@ test-integration: ## Run the integration tests on a real API server.
 	@tools/build.sh $(TEST_TOOLS)
 	@$(MAKE) build
 	@echo "integration tests on a real API server"
-	@# They mostly wait, so two packages run at a time, but not those next to an attack. The programs that they start collect
-	@# garbage less often, too.
-	@GOGC=400 $(RACE_TEST) -count=1 -p 2 -timeout 20m $(call longest-first,$(filter-out $(DRIVERS),$(INTEGRATION)))
+	@# They mostly wait, so three packages run at a time, two with the race detector, but not those next to an attack. The
+	@# programs that they start collect garbage less often, too.
+	@GOGC=400 $(RACE_TEST) -count=1 -p $(if $(RACE),2,3) -timeout 20m $(call longest-first,$(filter-out $(DRIVERS),$(INTEGRATION)))
 	@GOGC=400 $(GO_TEST) -count=1 -p 2 -timeout 20m $(call longest-first,$(filter-out $(ATTACKS),$(DRIVERS)))
 	@$(GO_TEST) -count=1 -p 1 -timeout 20m $(ATTACKS)
 
