@@ -366,6 +366,7 @@ func (w *world) edge() cloudv1.Edge {
 
 // Rules come before addresses, addresses before announcements, and the announcement goes before the rules.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.until("announce 0")
 	w.create("first")
@@ -408,6 +409,7 @@ func TestReports(t *testing.T) {
 
 // An agent that starts while the cloud is away goes on with the last state.
 func TestStartWithoutTheCloud(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("web")
 	w.until("announce 1")
@@ -427,6 +429,7 @@ func TestStartWithoutTheCloud(t *testing.T) {
 }
 
 func TestUnhealthyMembersGetNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")
@@ -456,6 +459,7 @@ func TestUnhealthyMembersGetNothing(t *testing.T) {
 
 // An agent that starts again must not use members that the proxy knows to be unhealthy.
 func TestStartKeepsUnhealthyMembersOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")
@@ -477,6 +481,7 @@ func TestStartKeepsUnhealthyMembersOut(t *testing.T) {
 
 // Load balancers that need no proxy are served even if it fails, and the kernel is checked even if nothing is new.
 func TestKernelWithoutProxy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("web")
 	w.until("announce 1")
@@ -493,6 +498,7 @@ func TestKernelWithoutProxy(t *testing.T) {
 
 // An edge that is asked to drain withdraws its addresses and keeps its rules.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("web")
 	w.until("announce 1")
@@ -519,6 +525,7 @@ func TestDrain(t *testing.T) {
 
 // An edge whose machine is stopping withdraws its addresses and serves what still arrives.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("web")
 	w.until("announce 1")

@@ -11,6 +11,7 @@ import (
 
 // An edge registers with the token that all share, works with its own, and registers again if it was deleted.
 func TestEnroll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	client := func(token string) *cloudapi.Client {

@@ -35,6 +35,7 @@ func (w *world) healthy() []string {
 
 // What the kernel got last is what it gets again with other health, whatever else of it failed.
 func TestHealthTakesNothingBack(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(*machine, error){
 		"announcement": func(m *machine, err error) { m.announceErr = err },
 		"proxy":        func(m *machine, err error) { m.err = err },
@@ -135,6 +136,7 @@ func TestMissingAddress(t *testing.T) {
 
 // A change of health that the kernel refuses is tried again at once, and said once.
 func TestKernelRefusesHealth(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")
@@ -162,6 +164,7 @@ func TestKernelRefusesHealth(t *testing.T) {
 
 // A proxy that has started again has not probed a dead member yet.
 func TestHealthOutlivesTheProxy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")
@@ -180,6 +183,7 @@ func TestHealthOutlivesTheProxy(t *testing.T) {
 
 // An edge that returns does not serve what the cloud has deleted since.
 func TestReturn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")
@@ -265,6 +269,7 @@ func TestWithdrawsWhatIsStale(t *testing.T) {
 
 // A state that cannot be read is that of the cloud again.
 func TestDamagedState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("web")
 	w.until("announce 1")

@@ -73,6 +73,7 @@ func newPinned(t *testing.T) *world {
 
 // An edge at a healthy, but different cloud goes on with the state of its own, until an administrator names the other one.
 func TestOtherCloud(t *testing.T) {
+	t.Parallel()
 	w := newPinned(t)
 	other := cloud.Start(t, 0)
 	w.startAt("", other.Endpoint)
@@ -104,6 +105,7 @@ func TestOtherCloud(t *testing.T) {
 
 // A server of a different cloud among the endpoints is passed over.
 func TestOtherServer(t *testing.T) {
+	t.Parallel()
 	w := newPinned(t)
 	other := cloud.Start(t, 0)
 	for range 3 {
@@ -118,6 +120,7 @@ func TestOtherServer(t *testing.T) {
 
 // A cloud that was restored from a backup is the same one, even if the backup is older than the registration of the edge.
 func TestRestoredCloud(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	backup := w.cloud.Backup(t)
@@ -136,6 +139,7 @@ func TestRestoredCloud(t *testing.T) {
 
 // A state of a version that did not keep the id of the cloud is read again, and kept with the id.
 func TestStateWithoutCloud(t *testing.T) {
+	t.Parallel()
 	w := newPinned(t)
 	path := filepath.Join(w.dir, "state.json")
 	s, err := state.Load(path)

@@ -125,6 +125,7 @@ func TestShare(t *testing.T) {
 // TestAnnouncements: the cloud hears what the edge announces when that changes, and again with the counters: the heartbeat with
 // the news may have gone to a server of a version that does not pass it on.
 func TestAnnouncements(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var mu sync.Mutex
 	var heard [][]string
