@@ -5,19 +5,29 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
-// Free returns a TCP port of the loopback interface that is currently unused. It is none of those from which the system
-// chooses for outgoing connections: one of them could take it before it is used.
+// given are the ports that Free has returned: others of this process may not use theirs yet.
+var given sync.Map
+
+// Free returns a TCP port of the loopback interface that is currently unused, and never the same one twice. It is none of
+// those from which the system chooses for outgoing connections: one of them could take it before it is used.
 func Free() (int, error) {
 	var failed error
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000) //nolint:gosec // not a secret
 		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-		if err == nil {
-			return port, listener.Close()
+		if err != nil {
+			failed = err
+			continue
 		}
-		failed = err
+		if err := listener.Close(); err != nil {
+			return 0, err
+		}
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return port, nil
+		}
 	}
 	return 0, fmt.Errorf("choose a free port: %w", failed)
 }
