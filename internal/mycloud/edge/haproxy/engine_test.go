@@ -213,6 +213,7 @@ func eventually(t testing.TB, limit time.Duration, what string, holds func() boo
 }
 
 func TestApplyServesReloadsAndIsAdopted(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	c := &config.Config{
 		Listeners: []config.Listener{listener(t, "http", "tcp/80")},

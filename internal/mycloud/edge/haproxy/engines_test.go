@@ -39,6 +39,7 @@ func newEngines(t *testing.T) *Engines {
 
 // Load balancers of the kernel come and go without a reload of what has connections, and their members are probed.
 func TestProbedPoolsLeaveNoWorkers(t *testing.T) {
+	t.Parallel()
 	e := newEngines(t)
 	tcp := listener(t, "tcp", "tcp/81")
 	c := &config.Config{Listeners: []config.Listener{tcp}, Pools: []config.Pool{pool("tcp/81", echo(t, "a"))}}
@@ -86,6 +87,7 @@ func TestProbedPoolsLeaveNoWorkers(t *testing.T) {
 
 // The kernel's members are probed whatever becomes of the proxy's listeners on the same pool, or of the proxy.
 func TestKernelIsProbedWithoutListeners(t *testing.T) {
+	t.Parallel()
 	e := newEngines(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

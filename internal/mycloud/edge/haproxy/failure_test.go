@@ -107,6 +107,7 @@ func TestCertificates(t *testing.T) {
 }
 
 func TestListenersThatCannotBeServedAreFaults(t *testing.T) {
+	t.Parallel()
 	source := certificates{"weak": keyPair(t, "a.test", 1, true)}
 	e := newEngine(t, source)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -150,6 +151,7 @@ func TestListenersThatCannotBeServedAreFaults(t *testing.T) {
 
 // What cannot be changed stays as it was, also over the reloads of others.
 func TestFaultyListenersStay(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,6 +219,7 @@ func TestManyChecksLeaveFilesForConnections(t *testing.T) {
 
 // The agent can end while HAProxy reloads, so that the file is not what HAProxy has loaded.
 func TestOwnListenersAreNotTakenForOthers(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, other := listener(t, "http", "tcp/80"), listener(t, "http", "tcp/81")
 	other.Pool = l.Pool
@@ -236,6 +239,7 @@ func TestOwnListenersAreNotTakenForOthers(t *testing.T) {
 
 // What runs goes on, and so do changes that need no file: those of members.
 func TestWhatCannotBeWrittenIsAFaultAndCaughtUpLater(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, other := listener(t, "http", "tcp/80"), listener(t, "http", "tcp/81")
 	other.Pool = l.Pool
@@ -266,6 +270,7 @@ func TestWhatCannotBeWrittenIsAFaultAndCaughtUpLater(t *testing.T) {
 }
 
 func TestCrashAndCounters(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l := listener(t, "http", "tcp/80")
 	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{pool("tcp/80", member(t, "a"))}}

@@ -76,6 +76,7 @@ func (h *hostile) change() {
 // Whatever one load balancer asks for, and whatever happens to HAProxy's processes, another one is served and changed;
 // each listener that cannot be as it is wanted has exactly one fault, and no other has any.
 func TestGeneratedStates(t *testing.T) {
+	t.Parallel()
 	source := certificates{"good": keyPair(t, "a.test", 1, false), "weak": keyPair(t, "b.test", 2, true)}
 	e := newEngine(t, source)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -52,6 +52,7 @@ func counted(t testing.TB, e *Engine) func() int {
 
 // However many certificates HAProxy refuses, finding them takes a few checks, and other changes one.
 func TestRefusedCertificatesCostOthersNothing(t *testing.T) {
+	t.Parallel()
 	const many = 256
 	weak := keyPair(t, "a.test", 1, true)
 	source := certificates{}
@@ -110,19 +111,22 @@ func TestPartsOfListenersFailAlone(t *testing.T) {
 // colliding returns the keys of two members at an address whose servers have the same number.
 func colliding(t testing.TB, address netip.AddrPort) (string, string) {
 	t.Helper()
+	// The numbers of one pool differ, so several are compared; one pool for each member would take ten times as long.
+	const pools, members = 1000, 1000
 	keys := map[uint32]string{}
-	for i := range 1 << 20 {
-		key := strconv.Itoa(i)
-		p := &config.Pool{
-			Algorithm: cloudv1.AlgorithmRoundRobin,
-			Members:   []config.Member{{Key: key, Address: address.Addr(), Port: address.Port()}},
+	for i := range pools {
+		p := &config.Pool{Algorithm: cloudv1.AlgorithmRoundRobin}
+		for j := range members {
+			p.Members = append(p.Members, config.Member{
+				Key: strconv.Itoa(i*members + j), Address: address.Addr(), Port: address.Port(),
+			})
 		}
-		alone := plan.Of([]plan.Unit{{Pool: p}}, nil, plan.Running{}, nil, 1024)
-		id := alone.Backends[0].Servers[0].ID
-		if keys[id] != "" {
-			return keys[id], key
+		for _, s := range plan.Of([]plan.Unit{{Pool: p}}, nil, plan.Running{}, nil, 1024).Backends[0].Servers {
+			if keys[s.ID] != "" {
+				return keys[s.ID], s.Member.Key
+			}
+			keys[s.ID] = s.Member.Key
 		}
-		keys[id] = key
 	}
 	t.Fatal("no two numbers are the same")
 	return "", ""
@@ -130,6 +134,7 @@ func colliding(t testing.TB, address netip.AddrPort) (string, string) {
 
 // Members whose numbers are the same follow each other, and are there together.
 func TestNumbersOfMembersCollide(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, others := other(t)
 	tcp := listener(t, "tcp", "tcp/81")
@@ -160,6 +165,7 @@ func TestNumbersOfMembersCollide(t *testing.T) {
 
 // A port can become occupied after it was checked. HAProxy does not run with it at all, and says so when it starts.
 func TestPortIsOccupiedMeanwhile(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -188,6 +194,7 @@ func TestPortIsOccupiedMeanwhile(t *testing.T) {
 // A listener that was removed has no port any more, although HAProxy keeps its socket: another program may take it. HAProxy
 // aborts at a reload with such a socket, and with it all connections.
 func TestPortOfRemovedListenerIsTaken(t *testing.T) {
+	t.Parallel()
 	for name, wanted := range map[string]bool{"not wanted": false, "wanted again": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, nil)
@@ -319,6 +326,8 @@ func TestWorkersHaveNoPrivileges(t *testing.T) {
 			}
 		}
 		c.Listeners[0].IdleTimeout += time.Second
+		// A connection of before may still be ending.
+		later(e, time.Hour)
 		apply(t, e, c)
 	}
 }
@@ -356,6 +365,7 @@ func TestForwardedFor(t *testing.T) {
 
 // A master that does not answer is replaced, and its connections go on.
 func TestHungMasterIsReplaced(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, p := other(t)
 	tcp := listener(t, "tcp", "tcp/81")
@@ -391,6 +401,7 @@ func TestHungMasterIsReplaced(t *testing.T) {
 
 // A worker that does not work any more is replaced as well.
 func TestHungWorkerIsReplaced(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, p := other(t)
 	apply(t, e, &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}})

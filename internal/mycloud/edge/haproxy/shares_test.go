@@ -159,6 +159,7 @@ func between(t testing.TB, e *Engine, word string) (hangs *atomic.Bool) {
 // If HAProxy has so many connections that it cannot list them in time, those that must end do so later, and everything
 // else is applied.
 func TestConnectionsThatMustEndHoldUpNothing(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, p := other(t)
 	tcp := listener(t, "tcp", "tcp/81")
@@ -189,6 +190,7 @@ func TestConnectionsThatMustEndHoldUpNothing(t *testing.T) {
 
 // A load balancer keeps its members when HAProxy has crashed, although others that come first want more than there is.
 func TestSharesAfterCrash(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	c := &config.Config{}
 	add := func(id string, members int) {

@@ -268,6 +268,7 @@ func TestRefusedListenerCausesNoReload(t *testing.T) {
 
 // A listener that goes, and returns, needs no new worker.
 func TestRemovalNeedsNoReload(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, nil)
 	l, p := other(t)
 	web := listener(t, "http", "tcp/80")
