@@ -90,13 +90,18 @@ func TestRendezvousMovesLittle(t *testing.T) {
 // Large pools with large weights take no longer than those without weights, apart from a factor: the time is everyone's.
 func TestRendezvousOfManyWeights(t *testing.T) {
 	list := make([]share, 1000)
+	// took returns the shortest of several times: the machine may have been busy with something else.
 	took := func(weight func(i int) int) time.Duration {
 		for i := range list {
 			list[i] = share{target{address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, uint32(i + 1), weight(i)}
 		}
-		start := time.Now()
-		rendezvous(list, maxUnits)
-		return time.Since(start)
+		shortest := time.Hour
+		for range 3 {
+			start := time.Now()
+			rendezvous(list, maxUnits)
+			shortest = min(shortest, time.Since(start))
+		}
+		return shortest
 	}
 	equal, weighted := took(func(int) int { return 1 }), took(func(i int) int { return 255 + i%2 })
 	t.Logf("equal weights: %v, weights of 255 and 256: %v", equal, weighted)
