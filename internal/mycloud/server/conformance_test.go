@@ -20,16 +20,24 @@ import (
 	"quaymaster.dev/internal/mycloud/server/api"
 )
 
-// conformance checks every exchange against the OpenAPI document, whose schemas are JSON Schema 2020-12.
+// conformance checks every exchange of a test against the OpenAPI document.
 type conformance struct {
-	t          *testing.T
-	compiler   *jsonschema.Compiler
+	*document
+	t *testing.T
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// document is the OpenAPI document, whose schemas are JSON Schema 2020-12. All tests share it.
+type document struct {
 	operations []documented
 	// responses are those that operations share, by name.
 	responses map[string]any
 
-	mu   sync.Mutex
-	seen map[string]bool
+	// mu guards compiler.
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
 }
 
 // documented describes an operation of the document.
@@ -42,37 +50,46 @@ type documented struct {
 
 const documentURL = "https://mycloud.test/openapi.json"
 
-func newConformance(t *testing.T) *conformance {
-	t.Helper()
+// published returns the document. To read it takes longer than most tests.
+var published = sync.OnceValues(func() (*document, error) {
 	raw, err := api.Document()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	asJSON, err := yaml.YAMLToJSON(raw)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	c := &conformance{t: t, compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
-	c.compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := c.compiler.AddResource(documentURL, doc); err != nil {
-		t.Fatal(err)
+	doc := &document{compiler: jsonschema.NewCompiler()}
+	doc.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := doc.compiler.AddResource(documentURL, content); err != nil {
+		return nil, err
 	}
-	c.responses = doc.(map[string]any)["components"].(map[string]any)["responses"].(map[string]any)
-	for path, item := range doc.(map[string]any)["paths"].(map[string]any) {
+	doc.responses = content.(map[string]any)["components"].(map[string]any)["responses"].(map[string]any)
+	for path, item := range content.(map[string]any)["paths"].(map[string]any) {
 		pattern := regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^/:]+`)
 		for method, def := range item.(map[string]any) {
 			d := def.(map[string]any)
-			c.operations = append(c.operations, documented{
+			doc.operations = append(doc.operations, documented{
 				id: d["operationId"].(string), method: strings.ToUpper(method), path: regexp.MustCompile("^" + pattern + "$"),
 				at: "#/paths/" + escape(path) + "/" + method, def: d,
 			})
 		}
 	}
-	return c
+	return doc, nil
+})
+
+func newConformance(t *testing.T) *conformance {
+	t.Helper()
+	doc, err := published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &conformance{document: doc, t: t, seen: map[string]bool{}}
 }
 
 func escape(s string) string {
@@ -150,7 +167,7 @@ func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response
 	return c.response(op, resp, got)
 }
 
-func (c *conformance) response(op *documented, resp *http.Response, got []byte) error {
+func (d *document) response(op *documented, resp *http.Response, got []byte) error {
 	status := strconv.Itoa(resp.StatusCode)
 	responses := op.def["responses"].(map[string]any)
 	def, ok := responses[status].(map[string]any)
@@ -162,7 +179,7 @@ func (c *conformance) response(op *documented, resp *http.Response, got []byte) 
 		def = responses["default"].(map[string]any)
 	}
 	if ref, shared := def["$ref"].(string); shared {
-		at, def = ref, c.responses[ref[strings.LastIndex(ref, "/")+1:]].(map[string]any)
+		at, def = ref, d.responses[ref[strings.LastIndex(ref, "/")+1:]].(map[string]any)
 	}
 	content, _ := def["content"].(map[string]any)
 	if len(content) == 0 {
@@ -178,7 +195,7 @@ func (c *conformance) response(op *documented, resp *http.Response, got []byte) 
 	if content[mediaType] == nil {
 		return fmt.Errorf("content type %q is not documented", mediaType)
 	}
-	return c.validate(at+"/content/"+escape(mediaType)+"/schema", got)
+	return d.validate(at+"/content/"+escape(mediaType)+"/schema", got)
 }
 
 // parameters checks that a successful request used only documented parameters.
@@ -214,19 +231,19 @@ func (d *documented) param(in, name, what string) bool {
 	return false
 }
 
-func (c *conformance) find(r *http.Request) *documented {
-	for i, op := range c.operations {
+func (d *document) find(r *http.Request) *documented {
+	for i, op := range d.operations {
 		if op.method == r.Method && op.path.MatchString(r.URL.Path) {
-			return &c.operations[i]
+			return &d.operations[i]
 		}
 	}
 	return nil
 }
 
-func (c *conformance) validate(at string, raw []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	schema, err := c.compiler.Compile(documentURL + at)
+func (d *document) validate(at string, raw []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	schema, err := d.compiler.Compile(documentURL + at)
 	if err != nil {
 		return err
 	}
