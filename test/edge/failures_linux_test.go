@@ -61,6 +61,7 @@ func TestNodeLost(t *testing.T) {
 
 // Without the agent and without the API, traffic goes on, and both catch up.
 func TestControlAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 2)
 	direct, directAt := w.create(w.spec("direct", cloudv1.ProtocolTCP, 80))
 	_, proxyAt := w.create(w.spec("proxy", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))
@@ -107,6 +108,7 @@ func TestControlAway(t *testing.T) {
 // A full disk stops changes and no traffic. The faults are shown, nothing is confirmed that a restart would undo, and what
 // was missed is applied later.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 2, func(e *edge) {
 		if err := syscall.Mount("tmpfs", e.dir, "tmpfs", 0, "size=2m"); err != nil {
 			t.Skipf("no small disk: %v", err)

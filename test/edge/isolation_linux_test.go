@@ -75,6 +75,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 
 // While nft hangs, traffic goes on, the edge reports, and it catches up later.
 func TestNftHangs(t *testing.T) {
+	t.Parallel()
 	nft, err := exec.LookPath("nft")
 	if err != nil {
 		t.Skip(err)

@@ -31,6 +31,7 @@ const (
 // TestFailOver: an edge with a client certificate and the endpoints of all servers follows the cloud while each server is
 // killed or stopped in turn. It applies every change, reports health, and refuses no connection meanwhile.
 func TestFailOver(t *testing.T) {
+	t.Parallel()
 	edgenet.Require(t, "nft", "haproxy")
 	w := &world{T: t, Topology: edgenet.New(t, 1, 1), dir: t.TempDir()}
 	s := w.newShared()

@@ -14,6 +14,7 @@ import (
 // An API that is restored from a backup, as docs/operations/backup.md says, interrupts no traffic of load balancers that
 // the backup has, and the edge converges to the restored state.
 func TestRestoredAPI(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 2)
 	direct, directAt := w.create(w.spec("direct", cloudv1.ProtocolTCP, 80))
 	proxy, proxyAt := w.create(w.spec("proxy", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))

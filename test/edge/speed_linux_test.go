@@ -11,6 +11,7 @@ import (
 
 // From the write to the API to the first answer, with many listeners on the edge.
 func TestTimeToTraffic(t *testing.T) {
+	t.Parallel()
 	// How fast a busy machine is proves nothing: bounded runs only show that it does not take for ever.
 	others, listeners, tries, limit := 10, 2, 10, patience
 	if *full {
