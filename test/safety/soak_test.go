@@ -12,14 +12,14 @@ import (
 
 var soakFor = flag.Duration("soak", 0, "how long TestSoak runs")
 
-// TestSoak plays random sequences for as long as -soak says, each batch in a process of its own with one thread: that is
-// faster than several threads that wait for each other. It reports which steps a failing sequence needs.
+// TestSoak plays random sequences for as long as -soak says, each batch in a process of its own. It reports which steps a
+// failing sequence needs.
 func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Skip("it runs only with -soak")
 	}
 	s := soak.Test{
-		Name: "TestRandom", Args: []string{"-kinds=" + *kinds}, Env: []string{"GOMAXPROCS=1", "GOGC=1000"},
+		Name: "TestRandom", Args: []string{"-kinds=" + *kinds},
 		// The more steps a sequence has, the less time goes into starting worlds and waiting for their end.
 		Workers: runtime.NumCPU(), Batch: 10, Length: 240, Plays: 80,
 		Repeat: func(seed uint64, steps string) string {

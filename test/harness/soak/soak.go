@@ -20,8 +20,6 @@ type Test struct {
 	// Name is that of the test, and Args are further arguments of it.
 	Name string
 	Args []string
-	// Env are further environment variables.
-	Env []string
 	// Workers is how many processes play at a time, Batch how many sequences each one plays, and Length how many steps a
 	// sequence has.
 	Workers, Batch, Length int
@@ -87,7 +85,6 @@ func (s *Test) play(t *testing.T, first uint64, count int, steps string) (output
 		args = append(args, fmt.Sprintf("-%s=%v", name, value))
 	}
 	command := exec.CommandContext(t.Context(), os.Args[0], append(args, s.Args...)...) //nolint:gosec // it is this program
-	command.Env = append(os.Environ(), s.Env...)
 	raw, err := command.CombinedOutput()
 	return string(raw), err
 }
