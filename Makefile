@@ -294,7 +294,7 @@ soak: ## Play random sequences of changes, faults, crashes and disasters for SOA
 
 .PHONY: replay
 replay: ## Play the STEPS of a sequence of make soak that has failed, from SEED, with the logs of the controllers.
-	@GOMAXPROCS=1 $(GO_TEST) -count=1 -run '^TestRandom$$' -v ./test/safety -sequences 1 -length 240 -seed $(SEED) -only '$(STEPS)' $(if $(KINDS),-kinds $(KINDS)) -logs
+	@$(GO_TEST) -count=1 -run '^TestRandom$$' -v ./test/safety -sequences 1 -length 240 -seed $(SEED) -only '$(STEPS)' $(if $(KINDS),-kinds $(KINDS)) -logs
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.
