@@ -266,14 +266,18 @@ build-dev:
 ##@ Check
 
 .PHONY: test
-test: test-unit test-safety test-integration test-dev test-page ## Run all tests: unit, safety, integration, demonstration, pages (RACE=1: with the race detector).
+test: ## Run all tests: unit, safety, integration, demonstration, pages (RACE=1: with the race detector).
+	@# The tests of safety need one processor and no real time; many unit tests wait.
+	@$(MAKE) -j 2 test-unit test-safety
+	@$(MAKE) -j 1 test-integration test-dev test-page
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, which need only Go (RACE=1); those of edges need root and Debian's packages.
 	@tools/edge-packages.sh
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
-	@$(RACE_TEST) -timeout 10m $(UNIT)
+	@# Three at a time, because some mostly wait.
+	@$(RACE_TEST) -p 3 -timeout 10m $(UNIT)
 	@# The race detector allocates, too.
 	@$(if $(RACE),$(GO_TEST) -run '^TestAllocations$$' ./webhook,true)
 	@# These look at the whole tree, which the test cache does not see.
