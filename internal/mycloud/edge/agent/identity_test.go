@@ -105,7 +105,6 @@ func TestOtherCloud(t *testing.T) {
 
 // A server of a different cloud among the endpoints is passed over.
 func TestOtherServer(t *testing.T) {
-	t.Parallel()
 	w := newPinned(t)
 	other := cloud.Start(t, 0)
 	for range 3 {
