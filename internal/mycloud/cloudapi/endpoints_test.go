@@ -311,3 +311,39 @@ func TestEndpointsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestServerOfOtherCloud: a server that belongs to a different cloud fails one call, and the next one goes elsewhere.
+func TestServerOfOtherCloud(t *testing.T) {
+	t.Parallel()
+	of := func(cloud string) string {
+		s := httptest.NewServer(answer(200, asJSON, `{"id":"`+cloud+`","revision":"1"}`, cloudv1.HeaderState, cloud+";revision=1"))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	own, other := of("c"), of("other")
+	failed := 0
+	for range 32 { // each begins with a random one
+		var c *cloudapi.Client
+		c, err := cloudapi.New(cloudapi.Options{
+			Endpoint: own, OtherEndpoints: []string{other}, Token: cloudapi.StaticToken("t"),
+			Identify: func(context.Context) error {
+				c.Expect("c", "1")
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Meta(t.Context()); errors.Is(err, cloudapi.ErrOtherState) {
+			failed++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Meta(t.Context()); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+	}
+	if failed == 0 || failed == 32 {
+		t.Errorf("%d of 32 clients began with the other cloud", failed)
+	}
+}

@@ -17,6 +17,9 @@ import (
 // has seen. Nothing may be concluded from the answer.
 var ErrOtherState = errors.New("the cloud is a different one, or was restored to an earlier state")
 
+// errOtherCloud is ErrOtherState of a server that belongs to a different cloud.
+var errOtherCloud = fmt.Errorf("%w: the server belongs to a different cloud", ErrOtherState)
+
 // ErrUnidentified is wrapped by errors of Options.Identify if the cloud answers, but is not, or is not known to be, the
 // right one.
 var ErrUnidentified = errors.New("it is not known whether the cloud is this cluster's")
@@ -153,7 +156,10 @@ func (c *continuity) verify(r *request, e *expectation, resp *http.Response, fai
 	}
 	id, revision, named := strings.Cut(resp.Header.Get(cloudv1.HeaderState), ";revision=")
 	switch {
-	case HasCode(failure, cloudv1.CodeOtherState), named && id != e.id:
+	case named && id != e.id:
+		c.forsake(e)
+		return fmt.Errorf("%s: %w", r, errOtherCloud)
+	case HasCode(failure, cloudv1.CodeOtherState):
 		c.forsake(e)
 		return fmt.Errorf("%s: %w", r, ErrOtherState)
 	case !named && (failure == nil || errors.Is(failure, ErrNotModified) || IsAbsent(failure)):

@@ -167,6 +167,9 @@ func (c *Client) exchange(
 		var a attempt
 		number, endpoint := c.endpoints.use()
 		resp, err := c.exchangeWith(ctx, endpoint, &a, left, r, body, id, token, out)
+		if errors.Is(err, errOtherCloud) {
+			c.endpoints.leave(number) // for the next call: this one was made for what the cloud is not
+		}
 		if !elsewhere(caller, r, resp, err) {
 			return resp, err
 		}
