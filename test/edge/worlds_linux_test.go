@@ -330,10 +330,16 @@ func (q *play) delete(t *tenant) {
 	if t.lb == nil {
 		return
 	}
-	lb, err := q.cloud.LoadBalancer(q.Context(), t.lb.ID)
-	q.must(err)
-	job, err := q.cloud.DeleteLoadBalancer(q.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
-	q.must(err)
+	var job string
+	// Meanwhile, the cloud may note what its edges have applied.
+	for ok := false; !ok; {
+		lb, err := q.cloud.LoadBalancer(q.Context(), t.lb.ID)
+		q.must(err)
+		job, err = q.cloud.DeleteLoadBalancer(q.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
+		if ok = err == nil; !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+			q.must(err)
+		}
+	}
 	q.must(q.cloud.WaitJob(q.Context(), job))
 	t.lb, t.silent = nil, false
 }
