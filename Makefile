@@ -108,7 +108,7 @@ DRIVERS = $(shell $(TESTED) | grep quaymaster.dev/test/harness/env | grep '^quay
 	grep -v 'quaymaster.dev/\(cmd\|certs\|controllers\|provider\|webhook\|internal/tool/doctor\|test/harness/cloud\)' | cut -d ' ' -f 1)
 
 # longest-first moves the packages whose tests take longest to the front, so that none of them runs alone at the end.
-LONGEST = $(addprefix quaymaster.dev/test/integration/,availability chart webhook recovery operations export)
+LONGEST = $(addprefix quaymaster.dev/test/,edge $(addprefix integration/,availability chart webhook recovery operations export))
 longest-first = $(filter $(LONGEST),$1) $(filter-out $(LONGEST),$1)
 
 # The packages whose tests run the cloud. The demonstration and the attacks on admission have nothing to add.
@@ -308,8 +308,8 @@ test-integration: ## Run the integration tests on a real API server.
 	@echo "integration tests on a real API server"
 	@# They mostly wait, so three packages run at a time, two with the race detector, but not those next to an attack. The
 	@# programs that they start collect garbage less often, too.
-	@GOGC=400 $(RACE_TEST) -count=1 -p $(if $(RACE),2,3) -timeout 20m $(call longest-first,$(filter-out $(DRIVERS),$(INTEGRATION)))
-	@GOGC=400 $(GO_TEST) -count=1 -p 2 -timeout 20m $(call longest-first,$(filter-out $(ATTACKS),$(DRIVERS)))
+	@GOGC=400 $(RACE_TEST) -count=1 -p $(if $(RACE),2,3) -timeout 20m $(call longest-first,$(filter-out $(ATTACKS) $(if $(RACE),$(DRIVERS)),$(INTEGRATION)))
+	@$(if $(RACE),GOGC=400 $(GO_TEST) -count=1 -p 2 -timeout 20m $(call longest-first,$(filter-out $(ATTACKS),$(DRIVERS))),true)
 	@$(GO_TEST) -count=1 -p 1 -timeout 20m $(ATTACKS)
 
 .PHONY: test-attacks
