@@ -2,7 +2,9 @@ package chart
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/harness/env"
 )
 
@@ -97,6 +100,14 @@ func checkOtherRelease(t *testing.T, e *env.Env) {
 		t.Errorf("the release did not replace the CRD: its first column is %q", got)
 	}
 	helm(t, e, nil, uninstall...)
-	// The other tests install the CRDs themselves.
+	// The other tests install the CRDs themselves. An API server may take minutes until it serves CRDs that are created while
+	// it still serves those of before.
 	kubectl("delete", "crd", crds[0], crds[1])
+	env.Eventually(t, soon, "an end of the API", func(ctx context.Context) error {
+		out, err := env.Kubectl(ctx, e.AdminKubeconfig, "", "get", "--raw", "/apis/"+v1alpha1.GroupVersion().String())
+		if err == nil && out.Code == 0 {
+			err = errors.New("it is served")
+		}
+		return err
+	})
 }
