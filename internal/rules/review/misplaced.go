@@ -47,18 +47,15 @@ var ingressControllers = []ingressController{
 	{"Traefik", []string{"traefik"}, []string{"traefik.ingress.kubernetes.io/"}, false},
 }
 
-const (
-	ingressClassKey = "kubernetes.io/ingress.class"
-	// classCilium is that of Ingresses whose annotations Cilium copies to a Service, if their prefix is configured.
-	classCilium = "cilium"
-)
+// classCilium is that of Ingresses whose annotations Cilium copies to a Service, if their prefix is configured.
+const classCilium = "cilium"
 
 // misplaced returns warnings about keys that controllers read on objects of other kinds or classes only. An Ingress without a
 // class may have any controller.
 func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Finding {
 	class, elsewhere, annotated := "", r.kinds, false
 	if r.ofOthers {
-		class, annotated = o.Annotations[ingressClassKey]
+		class, annotated = o.Annotations[library.IngressClass]
 		if elsewhere = r.services; o.Spec.LoadBalancerClass != nil {
 			class = *o.Spec.LoadBalancerClass
 		}
@@ -73,7 +70,7 @@ func (r Reviewer) misplaced(set catalog.Set, o *corev1.Service) []finding.Findin
 			where = readByKind(set.Library(), elsewhere, key, !r.ofOthers)
 		}
 		if where == "" && onlyAnnotated(class, annotated, key) {
-			where, remedy = "the controller of class "+class+" does not read spec.ingressClassName", "set the annotation "+ingressClassKey+" instead"
+			where, remedy = "the controller of class "+class+" does not read spec.ingressClassName", "set the annotation "+library.IngressClass+" instead"
 		}
 		if where != "" && len(findings) < maxStrays {
 			findings = append(findings, finding.Finding{

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,17 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/test/harness/env"
+	"quaymaster.dev/test/harness/parallel"
 )
 
 // TestMain runs all tests at a time, whatever the number of processors: most of the time, they wait for leases to expire and
 // for the cloud to be asked again.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(parallel.Main(m, 8)) }
 
 // The rows of the table, by what happened.
 const (

@@ -1,11 +1,12 @@
 package haproxy
 
 import (
-	"flag"
 	"os"
 	"os/signal"
 	"syscall"
 	"testing"
+
+	"quaymaster.dev/test/harness/parallel"
 )
 
 // TestMain runs several tests at a time, whatever the number of processors: they mostly wait for HAProxy's processes. Those
@@ -13,9 +14,5 @@ import (
 // the programs that the tests have started would go on without it.
 func TestMain(m *testing.M) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err)
-	}
-	m.Run()
+	os.Exit(parallel.Main(m, 4))
 }

@@ -9,8 +9,8 @@ import (
 	"quaymaster.dev/internal/rules/catalog/document"
 )
 
-// ingressClass is the annotation that sets the class of Ingresses.
-const ingressClass = "kubernetes.io/ingress.class"
+// IngressClass is the annotation that sets the class of Ingresses.
+const IngressClass = "kubernetes.io/ingress.class"
 
 // Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
 // loadBalancerClass.
@@ -70,7 +70,7 @@ func (l *Library) claims(c *Catalog, key, value string) bool {
 		return true
 	case key == corev1.AnnotationLoadBalancerSourceRangesKey:
 		return false // Kubernetes defines it, and many controllers read it
-	case key == ingressClass:
+	case key == IngressClass:
 		return slices.Contains(c.Owns.Classes, value)
 	case !document.HasPrefix(key, c.SharedPrefixes):
 		s, found := c.Displaced(key)
